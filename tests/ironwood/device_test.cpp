@@ -75,7 +75,7 @@ TEST(IronwoodDevice, RefusesWithAReasonAndWhatItWouldTake) {
        Reason::option, "B = O = I = Q"},
   };
   for (const Row& row : rows) {
-    auto desc = desc_of({.m = 8, .n = 1024, .k = 1024});
+    auto desc = Case{.m = 8, .n = 1024, .k = 1024}.desc();
     row.change(desc);
     const auto support = device().supports(desc);
     EXPECT_EQ(support.reason, row.reason) << row.what << ": " << support.text;
@@ -96,7 +96,7 @@ TEST(IronwoodDevice, UnknownOptionsAndValuesAreInvalidAndTheTextListsTheKnown) {
        {std::array{"kernel_block", "1,1,1", "kernel_blocks"}, std::array{"kernel_blocks", "128,128", "B,O,I"},
         std::array{"kernel_blocks", "128,128,-1", "B,O,I"}, std::array{"buffers", "0", "1 to 8"},
         std::array{"tpu", "v99", "table"}, std::array{"mxu_efficiency", "2", "at most 1"}}) {
-    auto desc = desc_of({.m = 8, .n = 128, .k = 128});
+    auto desc = Case{.m = 8, .n = 128, .k = 128}.desc();
     desc.options = {{key, value}};
     try {
       device().supports(desc);
@@ -109,22 +109,19 @@ TEST(IronwoodDevice, UnknownOptionsAndValuesAreInvalidAndTheTextListsTheKnown) {
 }
 
 TEST(IronwoodDevice, WeightsComeBackBitForBit) {
-  const Case c{.m = 1, .n = 300, .k = 500, .w_scale = DType::bf16};
+  const Case c{.m = 1, .n = 300, .k = 500, .b_scale = DType::bf16};
   const Data data = make_data(c);
   // With a leading dimension of its own.
   std::vector<std::byte> padded(300 * 512, std::byte{0x55});
-  for (std::size_t row = 0; row < 300; ++row) std::memcpy(&padded[row * 512], &data.w[row * 500], 500);
-  backend::WeightsDesc desc;
-  desc.dtype = DType::e4m3fn;
-  desc.n = 300, desc.k = 500, desc.ld = 512;
-  desc.scale = desc_of(c).b_scale;
+  for (std::size_t row = 0; row < 300; ++row) std::memcpy(&padded[row * 512], &data.b[row * 500], 500);
+  backend::WeightsDesc desc = weights_desc(c, data);
+  desc.ld = 512;
   desc.data = padded.data();
-  desc.scales = data.w_scales.data();
   const auto weights = device().prepare_weights(desc);
-  std::vector<std::byte> out(weights->data_bytes()), scales(weights->scale_bytes());
-  weights->export_to(out.data(), scales.data());
-  EXPECT_EQ(out, data.w);
-  EXPECT_EQ(scales, data.w_scales);
+  std::vector<std::uint8_t> out(weights->data_bytes()), scales(weights->scale_bytes());
+  weights->export_to(reinterpret_cast<std::byte*>(out.data()), reinterpret_cast<std::byte*>(scales.data()));
+  EXPECT_EQ(out, data.b);
+  EXPECT_EQ(scales, data.b_scales);
 }
 
 /// Also those of four bits, which are held in another type, with a global scale that is not theirs to give back.
@@ -150,43 +147,36 @@ TEST(IronwoodDevice, WeightsWhoseGroupsAreTheSameInOtherWordsAreTaken) {
   const std::pair<ScaleGrid, ScaleGrid> spellings[] = {
       {{1, 0}, {1, 256}}, {{1, 256}, {1, 0}}, {{0, 0}, {96, 256}}, {{96, 256}, {0, 0}}, {{0, 128}, {96, 128}}};
   for (const auto& [planned, prepared] : spellings) {
-    const Case c{.m = 4, .n = 96, .k = 256, .w_grid = planned};
-    const Data data = make_data(c);
-    const auto desc = desc_of(c);
-    const auto gemm = device().create_gemm(desc);
-    std::vector<std::byte> x = data.x, x_scales = data.x_scales;
+    const Case c{.m = 4, .n = 96, .k = 256, .b_grid = planned};
+    Ready ready(device(), c);
     std::vector<float> d(4 * 96);
-    backend::GemmArgs args;
-    args.m = c.m;
-    args.a = lend(x);
-    args.a_scale = lend(x_scales);
-    args.d = lend(d);
-    args.weights = prepare(c, data, prepared);
-    const auto event = gemm->enqueue(device().create_queue(), args);
-    ASSERT_EQ(event->wait(std::chrono::nanoseconds(0)), Status::ok);
-    const auto expected = as_f64(DType::f32, run(c, data));
-    for (std::size_t i = 0; i < d.size(); ++i)
-      ASSERT_EQ(d[i], static_cast<float>(expected[i])) << planned.group_rows << "x" << planned.group_cols;
+    ready.args.d = lend(d);
+    backend::WeightsDesc weights = weights_desc(c, ready.data);
+    weights.scale = {.dtype = c.b_scale, .grid = prepared};
+    ready.args.weights = device().prepare_weights(weights);
+    ASSERT_EQ(ready.plan->enqueue(ready.queue, ready.args)->wait(std::chrono::nanoseconds(0)), Status::ok);
+    EXPECT_EQ(std::vector<double>(d.begin(), d.end()), run(device(), c, ready.data).d)
+        << planned.group_rows << "x" << planned.group_cols;
   }
 }
 
 /// A call with fewer rows than the plan, strided A and D, and D between canaries.
 TEST(IronwoodDevice, WritesNothingOutsideOfD) {
-  const Case c{.m = 37, .n = 130, .k = 200, .x = DType::f32, .quantize = true};
+  const Case c{.m = 37, .n = 130, .k = 200, .a_source = DType::f32};
   const Data data = make_data(c);
   const std::int64_t lda = 211, ldd = 140, rows = 20;
-  auto desc = desc_of(c);
+  auto desc = c.desc();
   desc.lda = lda, desc.ldd = ldd;
   const auto gemm = device().create_gemm(desc);
   const auto queue = device().create_queue();
   std::vector<float> a(37 * 211, std::numeric_limits<float>::quiet_NaN());
-  for (std::size_t i = 0; i < 37; ++i) std::memcpy(&a[i * 211], data.x.data() + i * 800, 800);
+  for (std::size_t i = 0; i < 37; ++i) std::memcpy(&a[i * 211], data.a.data() + i * 800, 800);
   std::vector<float> d(20 * 140 + 16, 7.0f);
   std::vector<std::byte> codes(20 * 200);
   std::vector<float> scales(20 * 2);
   backend::GemmArgs args;
   args.m = rows;
-  args.weights = prepare(c, data);
+  args.weights = device().prepare_weights(weights_desc(c, data));
   args.a = lend(a);
   args.d = lend(d);
   args.d.offset = 32;
@@ -195,11 +185,7 @@ TEST(IronwoodDevice, WritesNothingOutsideOfD) {
   args.a_quantized_scale = lend(scales);
   const auto event = gemm->enqueue(queue, args);
   ASSERT_EQ(event->wait(std::chrono::nanoseconds(0)), Status::ok);
-  Case cut = c;
-  cut.m = rows;
-  Data cut_data = data;
-  cut_data.x.resize(20 * 800);
-  const auto expected = as_f64(DType::f32, run(cut, cut_data));
+  const std::vector<double> expected = run(device(), c, data, rows).d;
   for (std::size_t i = 0; i < d.size(); ++i) {
     const std::size_t at = i - 8;
     const bool inside = i >= 8 && at / 140 < 20 && at % 140 < 130;
@@ -207,7 +193,7 @@ TEST(IronwoodDevice, WritesNothingOutsideOfD) {
   }
   std::vector<std::uint8_t> want_codes(codes.size());
   std::vector<float> want_scales(scales.size());
-  numerics::quantize(DType::f32, a.data(), rows, c.k, lda, DType::e4m3fn, c.x_grid, {}, want_codes, want_scales);
+  numerics::quantize(DType::f32, a.data(), rows, c.k, lda, DType::e4m3fn, c.a_grid, {}, want_codes, want_scales);
   EXPECT_EQ(std::memcmp(codes.data(), want_codes.data(), codes.size()), 0);
   EXPECT_EQ(scales, want_scales);
   const auto profile = event->profile();
@@ -219,24 +205,24 @@ TEST(IronwoodDevice, WritesNothingOutsideOfD) {
 TEST(IronwoodDevice, AQuantisedDIsTheQuantiserOnItsF32) {
   const Case c{.m = 37, .n = 130, .k = 200, .bias = DType::f32};
   const Data data = make_data(c);
-  const std::vector<double> exact = as_f64(DType::f32, run(c, data));
+  const std::vector<double> exact = run(device(), c, data).d;
   const std::vector<float> whole(exact.begin(), exact.end());
   constexpr std::int64_t kLd = 140, kScaleLd = 6;
   for (const ScaleGrid grid : {ScaleGrid{1, 32}, ScaleGrid{1, 0}, ScaleGrid{32, 128}}) {
     for (const DType stored : {DType::f32, DType::e8m0}) {
       for (const bool given : {false, true}) {
-        auto desc = desc_of(c);
+        auto desc = c.desc();
         desc.d = DType::e5m2, desc.ldd = kLd;
         desc.d_scale = {stored, grid, kScaleLd};
         desc.d_quantizer.given = given;
         const auto gemm = device().create_gemm(desc);
         std::vector<std::byte> d(37 * kLd, std::byte{0x55}), want = d;
         std::vector<std::byte> scales(37 * kScaleLd * 4, std::byte{0x3c}), want_scales = scales;  // Of e8m0: 2^-67.
-        std::vector<std::byte> x = data.x, x_scales = data.x_scales, bias = data.bias;
+        std::vector<std::uint8_t> a = data.a, a_scales = data.a_scales, bias = data.bias;
         backend::GemmArgs args;
         args.m = c.m;
-        args.weights = prepare(c, data);
-        args.a = lend(x), args.a_scale = lend(x_scales), args.bias = lend(bias);
+        args.weights = device().prepare_weights(weights_desc(c, data));
+        args.a = lend(a), args.a_scale = lend(a_scales), args.bias = lend(bias);
         args.d = lend(d), args.d_scale = lend(scales);
         ASSERT_EQ(gemm->enqueue(device().create_queue(), args)->wait(std::chrono::nanoseconds(0)), Status::ok);
         numerics::quantize(DType::f32, whole.data(), c.m, c.n, c.n, grid, desc.d_quantizer,
@@ -251,13 +237,13 @@ TEST(IronwoodDevice, AQuantisedDIsTheQuantiserOnItsF32) {
 TEST(IronwoodDevice, NoRowsIsNoWork) {
   const Case c{.m = 4, .n = 130, .k = 200};
   const Data data = make_data(c);
-  const auto gemm = device().create_gemm(desc_of(c));
+  const auto gemm = device().create_gemm(c.desc());
   backend::GemmArgs args;
-  args.weights = prepare(c, data);
+  args.weights = device().prepare_weights(weights_desc(c, data));
   const auto event = gemm->enqueue(device().create_queue(), args);
   EXPECT_EQ(event->wait(std::chrono::nanoseconds::max()), Status::ok);
   EXPECT_EQ(event->profile().end_ns, event->profile().start_ns);
-  auto none = desc_of(c);
+  auto none = c.desc();
   none.m = 0;
   EXPECT_EQ(device().supports(none).reason, Reason::none);
 }

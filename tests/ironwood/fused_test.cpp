@@ -23,11 +23,11 @@ backend::GemmDesc desc_of(const Layer& layer) {
   Case one{.m = layer.tokens * layer.top_k,
            .n = 2 * layer.intermediate,
            .k = layer.hidden,
-           .x = DType::bf16,
-           .w_grid = layer.grid,
+           .a = DType::bf16,
            .d = DType::bf16,
+           .b_grid = layer.grid,
            .options = layer.options};
-  backend::GemmDesc desc = testing::desc_of(one);
+  backend::GemmDesc desc = one.desc();
   desc.grouping = backend::Grouping::contiguous;
   desc.matrices = layer.experts;
   desc.a_rows = layer.tokens;

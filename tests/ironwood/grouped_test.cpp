@@ -5,16 +5,14 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <numeric>
 #include <random>
 
-#include "tests/ironwood/grouped_harness.h"
+#include "tests/ironwood/harness.h"
 
 namespace ironcl::ironwood::testing {
 namespace {
 
-using backend::Grouping;
 using Counts = std::vector<std::int32_t>;
 
 constexpr const char* kPrograms[] = {"gmm_v1", "gmm_v2"};
@@ -32,8 +30,11 @@ Counts random_counts(std::int32_t rows, int matrices, std::uint64_t seed, double
 }
 
 /// Small tiles of 32 rows (a native tile of fp8), so that few rows make many visits.
-GroupedCase small(Counts counts, std::int64_t m, const char* program) {
-  return {.one = {.m = m, .n = 192, .k = 256, .options = {{"program", program}, {"kernel_blocks", "32,128,128"}}},
+Case small(Counts counts, std::int64_t m, const char* program) {
+  return {.m = m,
+          .n = 192,
+          .k = 256,
+          .options = {{"program", program}, {"kernel_blocks", "32,128,128"}},
           .counts = std::move(counts)};
 }
 
@@ -68,8 +69,8 @@ TEST(IronwoodGrouped, CutsOffCountsThatAreNonsense) {
   for (const char* program : kPrograms) {
     for (const Counts& counts : {Counts{-5, 20, -1, 30}, {least, 10, most}, {most, most, most}, {40, 40, 40}}) {
       expect_right(small(counts, 50, program));
-      GroupedCase masked = small(counts, 50, program);
-      masked.grouping = Grouping::masked;
+      Case masked = small(counts, 50, program);
+      masked.masked = true;
       expect_right(masked);
     }
   }
@@ -77,28 +78,27 @@ TEST(IronwoodGrouped, CutsOffCountsThatAreNonsense) {
 
 TEST(IronwoodGrouped, OneMatrixGivesTheBitsOfTheDenseProblem) {
   for (const DType x : {DType::e4m3fn, DType::bf16, DType::f32}) {
-    const Case dense{
-        .m = 77, .n = 300, .k = 700, .x = x, .quantize = x == DType::bf16, .d = DType::bf16, .bias = DType::f32};
+    Case dense{.m = 77, .n = 300, .k = 700, .d = DType::bf16, .bias = DType::f32};
+    (x == DType::bf16 ? dense.a_source : dense.a) = x;
     const Data data = make_data(dense);
-    const auto want_bits = run(dense, data);
+    const auto want_bits = bytes_of_run(dense, data);
     for (const char* program : kPrograms) {
-      for (const Grouping grouping : {Grouping::contiguous, Grouping::masked}) {
-        GroupedCase c{.one = dense, .grouping = grouping, .counts = {77}};
-        c.one.options = {{"program", program}};
-        EXPECT_EQ(run(c, data), want_bits) << print(c);
+      for (const bool masked : {false, true}) {
+        Case c = dense;
+        c.counts = {77}, c.masked = masked;
+        c.options = {{"program", program}};
+        EXPECT_EQ(bytes_of_run(c, data), want_bits) << c.line();
       }
     }
   }
 }
 
 TEST(IronwoodGrouped, BothKernelsAndAllBlocksGiveTheSameBits) {
-  GroupedCase c{.one = {.m = 160, .n = 320, .k = 640, .x = DType::bf16, .quantize = true, .d = DType::bf16},
-                .counts = random_counts(150, 12, 9, 1)};
   for (const DType x : {DType::bf16, DType::f32}) {
-    c.one.x = x;
-    c.one.quantize = x == DType::bf16;
+    Case c{.m = 160, .n = 320, .k = 640, .d = DType::bf16, .counts = random_counts(150, 12, 9, 1)};
+    (x == DType::bf16 ? c.a_source : c.a) = x;
     const Data data = make_data(c);
-    const auto want_bits = run(c, data);
+    const auto want_bits = bytes_of_run(c, data);
     for (const backend::Options& options :
          {backend::Options{{"program", "gmm_v1"}},
           {{"program", "gmm_v1"}, {"kernel_blocks", "32,128,128"}, {"buffers", "1"}},
@@ -106,33 +106,28 @@ TEST(IronwoodGrouped, BothKernelsAndAllBlocksGiveTheSameBits) {
           {{"program", "gmm_v2"}, {"kernel_blocks", "32,128,128"}, {"buffers", "1"}},
           {{"program", "gmm_v2"}, {"kernel_blocks", "64,128,640"}, {"threads", "1"}},
           {{"program", "gmm_v2"}, {"kernel_blocks", "256,384,256"}, {"buffers", "4"}}}) {
-      c.one.options = options;
-      EXPECT_EQ(run(c, data), want_bits) << print(c);
+      c.options = options;
+      EXPECT_EQ(bytes_of_run(c, data), want_bits) << c.line();
     }
   }
 }
 
 TEST(IronwoodGrouped, AnIndexOutsideOfAMeansItsNearestRow) {
   for (const char* program : kPrograms) {
-    GroupedCase c = small({2, 3}, 7, program);
-    c.x_rows = 3;
-    c.a_index = {-1, 3, std::numeric_limits<std::int32_t>::max(), std::numeric_limits<std::int32_t>::min(), 1, 7, -7};
-    expect_right(c);
+    Case c = small({20, 31}, 60, program);
+    c.a_rows = 3;
+    Data data = make_data(c);
+    data.index[0] = std::numeric_limits<std::int32_t>::max();
+    data.index[1] = std::numeric_limits<std::int32_t>::min();
+    products::expect_right(run(device(), c, data), c, program);
   }
-  // The dense problem gathers too.
-  Case dense{.m = 4, .n = 200, .k = 300};
-  const GroupedCase grouped{.one = dense, .counts = {4}, .a_index = {2, 0, 9, 1}, .x_rows = 3};
-  const Data data = make_data(grouped);
-  auto desc = desc_of(dense);
-  desc.a_rows = 3;
-  EXPECT_EQ(device().supports(desc).reason, backend::Reason::none) << device().supports(desc).text;
-  expect_right(grouped, data);
+  expect_right({.m = 40, .n = 200, .k = 300, .a_rows = 3});  // The dense problem gathers too.
 }
 
 TEST(IronwoodGrouped, RefusesWithWhatItWouldTake) {
-  GroupedCase c = small({2, 3}, 7, "gmm_v2");
+  Case c = small({2, 3}, 7, "gmm_v2");
   const auto reason = [&](auto change) {
-    auto desc = desc_of(c);
+    auto desc = c.desc();
     change(desc);
     const auto support = device().supports(desc);
     return std::pair(support.reason, support.text);

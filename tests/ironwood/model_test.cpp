@@ -20,7 +20,7 @@ namespace {
 namespace json = boost::json;
 
 json::object query(const char* key, const Case& c) {
-  const auto desc = desc_of(c);
+  const auto desc = c.desc();
   return json::parse(device().query(key, &desc)).as_object();
 }
 
@@ -33,11 +33,10 @@ Case published(std::int64_t size, std::int64_t q, backend::Options options) {
   return {.m = size,
           .n = size,
           .k = size,
-          .x = DType::bf16,
-          .quantize = true,
-          .x_grid = {q, q},
-          .w_grid = {q, q},
+          .a_source = DType::bf16,
           .d = DType::bf16,
+          .a_grid = {q, q},
+          .b_grid = {q, q},
           .options = std::move(options)};
 }
 
@@ -84,16 +83,16 @@ TEST(IronwoodModel, IsNearThePublishedBf16MeasurementsWithOneSetOfConstants) {
                       {16384, 2.0 * std::pow(16384.0, 3) / 950.1 / tera}};
   for (const auto& [hbm, limit] : {std::pair{"1", 0.16}, std::pair{"0.7", 0.12}}) {
     for (const Row& row : rows) {
-      auto desc = desc_of(
-          {.m = row.n,
-           .n = row.n,
-           .k = row.n,
-           .x = DType::bf16,
-           .w_scale = DType::none,
-           .d = DType::bf16,
-           .options = {{"kernel_blocks", cube(std::min<std::int64_t>(row.n, 1024))}, {"hbm_efficiency", hbm}}});
-      desc.b = DType::bf16;
-      const double model = number(json::parse(device().query("model", &desc)).as_object(), "/time_us");
+      const Case c{
+          .m = row.n,
+          .n = row.n,
+          .k = row.n,
+          .a = DType::bf16,
+          .b = DType::bf16,
+          .d = DType::bf16,
+          .b_scale = DType::none,
+          .options = {{"kernel_blocks", cube(std::min<std::int64_t>(row.n, 1024))}, {"hbm_efficiency", hbm}}};
+      const double model = number(query("model", c), "/time_us");
       EXPECT_NEAR(model / row.us, 1, limit) << row.n << ": modelled " << model << " us, published " << row.us;
     }
   }
@@ -107,10 +106,9 @@ TEST(IronwoodModel, BothProgramsFetchByTheClosedFormsOnEveryGridUpToFive) {
           const Case c{.m = nb * 128,
                        .n = no * 128,
                        .k = ni * 128,
-                       .x = DType::bf16,
-                       .quantize = true,
-                       .x_grid = {128, 128},
+                       .a_source = DType::bf16,
                        .d = DType::bf16,
+                       .a_grid = {128, 128},
                        .options = {{"kernel_blocks", "128,128,128"}, {"program", program}}};
           const auto report = query("model", c);
           const auto x = static_cast<double>(ni > 1 ? nb * no * ni : nb);
@@ -157,8 +155,7 @@ TEST(IronwoodModel, DynamicSizesMakeARaggedBatchCheaper) {
   Case c{.m = 1056,
          .n = 4096,
          .k = 4096,
-         .x = DType::bf16,
-         .quantize = true,
+         .a_source = DType::bf16,
          .d = DType::bf16,
          .options = {{"kernel_blocks", "1024,512,1024"}, {"program", "pipeline"}}};
   const double fixed = number(query("model", c), "/busy_us/mxu");
@@ -189,7 +186,7 @@ TEST(IronwoodModel, SaysWhichVmemLimitsAPlanPasses) {
 TEST(IronwoodModel, RefusesByFormulaOrByFootprintWithBlocksThatFit) {
   const auto ask = [](const std::string& blocks, const char* rule, const char* limit) {
     return device().supports(
-        desc_of(published(4096, 512, {{"kernel_blocks", blocks}, {"vmem_rule", rule}, {"vmem_limit_mib", limit}})));
+        published(4096, 512, {{"kernel_blocks", blocks}, {"vmem_rule", rule}, {"vmem_limit_mib", limit}}).desc());
   };
   EXPECT_EQ(ask("2048,2048,2048", "footprint", "64").reason, backend::Reason::none);
   for (const auto& [rule, limit, bytes] :
@@ -246,7 +243,7 @@ TEST(IronwoodTrace, HasNamedTracksOnWhichNothingOverlaps) {
 
 TEST(IronwoodSearch, FindsTheBestOfEveryBlockSize) {
   Problem problem;
-  ASSERT_FALSE(read_problem(desc_of(published(1024, 256, {})), &problem));
+  ASSERT_FALSE(read_problem(published(1024, 256, {}).desc(), &problem));
   SearchResult result;
   ASSERT_FALSE(search_blocks(problem, {}, &result));
   double best = 1e300;
@@ -271,7 +268,7 @@ TEST(IronwoodSearch, FindsTheBestOfEveryBlockSize) {
 
 TEST(IronwoodSearch, StaysUnderTheVmemLimit) {
   Problem problem;
-  ASSERT_FALSE(read_problem(desc_of(published(4096, 256, {})), &problem));
+  ASSERT_FALSE(read_problem(published(4096, 256, {}).desc(), &problem));
   PlanRequest request;
   request.vmem_limit = 4 * kMiB;
   SearchResult result;
@@ -287,7 +284,7 @@ TEST(IronwoodTunedTable, IsUsedForItsShapesAndAlignedIsTheFallback) {
       EXPECT_EQ(source(published(size, q, {})), "tuned") << size << " " << q;
   }
   for (const std::int64_t m : {1, 7, 128, 4096}) {
-    Case c{.m = m, .n = 576, .k = 7168, .x = DType::bf16, .quantize = true, .d = DType::bf16};
+    Case c{.m = m, .n = 576, .k = 7168, .a_source = DType::bf16, .d = DType::bf16};
     EXPECT_EQ(source(c), "tuned");
     c.n = 577;
     const auto miss = query("model", c);
@@ -298,10 +295,10 @@ TEST(IronwoodTunedTable, IsUsedForItsShapesAndAlignedIsTheFallback) {
 
 TEST(IronwoodTunedTable, IsWhatTheSearchGivesToday) {
   for (const auto& [m, n, k] : {std::array<std::int64_t, 3>{1024, 1024, 1024}, {16, 576, 7168}, {4096, 3072, 1024}}) {
-    const Case c{.m = m, .n = n, .k = k, .x = DType::bf16, .quantize = true, .d = DType::bf16};
+    const Case c{.m = m, .n = n, .k = k, .a_source = DType::bf16, .d = DType::bf16};
     const auto search = query("search", c);
     EXPECT_EQ(search.at("best").at("kernel_blocks"), query("model", c).at("kernel_blocks"))
-        << print(c) << ": make the table again, docs/ironwood.md has the command";
+        << c.line() << ": make the table again, docs/ironwood.md has the command";
   }
 }
 

@@ -12,7 +12,7 @@
 
 #include "backends/ironwood/cost.h"
 #include "backends/ironwood/program.h"
-#include "tests/ironwood/grouped_harness.h"
+#include "tests/ironwood/harness.h"
 
 namespace ironcl::ironwood::testing {
 namespace {
@@ -31,10 +31,10 @@ std::string text_of(const Counts& counts) {
   return text;
 }
 
-json::object model(GroupedCase c, const char* program) {
-  c.one.options.emplace_back("program", program);
-  c.one.options.emplace_back("matrix_rows", text_of(c.counts));
-  const auto desc = desc_of(c);
+json::object model(Case c, const char* program) {
+  c.options.emplace_back("program", program);
+  c.options.emplace_back("matrix_rows", text_of(c.counts));
+  const auto desc = c.desc();
   return json::parse(device().query("model", &desc)).as_object();
 }
 
@@ -79,8 +79,7 @@ TEST(IronwoodVisits, AreTheClosedFormsForRandomCounts) {
 
 TEST(IronwoodVisits, StepsAreVisitsTimesTheTilesOfNAndK) {
   for (const char* program : {"gmm_v1", "gmm_v2"}) {
-    GroupedCase c{.one = {.m = 100, .n = 512, .k = 768, .options = {{"kernel_blocks", "32,128,256"}}},
-                  .counts = {1, 0, 63, 36}};
+    Case c{.m = 100, .n = 512, .k = 768, .options = {{"kernel_blocks", "32,128,256"}}, .counts = {1, 0, 63, 36}};
     const auto report = model(c, program);
     // fixed tiles of 32: rows 0 | 1..63 | 64..99 are 1 + 2 + 2 visits; own tiles: 1, then from row 0 on 2, then 2
     EXPECT_EQ(number_at(report, "/grouped/visits"), 5) << program;
@@ -92,8 +91,7 @@ TEST(IronwoodVisits, StepsAreVisitsTimesTheTilesOfNAndK) {
 
 TEST(IronwoodVisits, AMatrixThatIsHitIsReadOnceWhereKIsOneTile) {
   for (const char* program : {"gmm_v1", "gmm_v2"}) {
-    GroupedCase c{.one = {.m = 300, .n = 256, .k = 512, .options = {{"kernel_blocks", "32,256,512"}}},
-                  .counts = {150, 0, 1, 149, 0}};
+    Case c{.m = 300, .n = 256, .k = 512, .options = {{"kernel_blocks", "32,256,512"}}, .counts = {150, 0, 1, 149, 0}};
     const auto report = model(c, program);
     EXPECT_EQ(number_at(report, "/fetches/w"), 3) << program;
     EXPECT_EQ(number_at(report, "/grouped/weight_bytes"), 3 * (256 * 512 + 2 * 4 * 4)) << program;
@@ -102,9 +100,12 @@ TEST(IronwoodVisits, AMatrixThatIsHitIsReadOnceWhereKIsOneTile) {
 
 TEST(IronwoodVisits, OwnTilesMoveTheRowsThereAreAndFixedTilesThemAll) {
   // 8 matrices of one row each: one sublane of 16 rows of bf16 serves them all.
-  GroupedCase c{
-      .one = {.m = 128, .n = 256, .k = 512, .x = DType::bf16, .options = {{"kernel_blocks", "128,256,512"}}},
-      .counts = {1, 1, 1, 1, 1, 1, 1, 1}};
+  Case c{.m = 128,
+         .n = 256,
+         .k = 512,
+         .a = DType::bf16,
+         .options = {{"kernel_blocks", "128,256,512"}},
+         .counts = {1, 1, 1, 1, 1, 1, 1, 1}};
   const auto v1 = model(c, "gmm_v1"), v2 = model(c, "gmm_v2");
   EXPECT_EQ(number_at(v1, "/grouped/rows_multiplied"), 8 * 128);
   EXPECT_EQ(number_at(v2, "/grouped/rows_multiplied"), 8 * 64);  // the smallest bucket for weights of a byte
@@ -118,7 +119,7 @@ TEST(IronwoodVisits, OwnTilesMoveTheRowsThereAreAndFixedTilesThemAll) {
 
 TEST(IronwoodVisits, AMatrixWithOneRowCostsTheWeightsOfOneWithManyRows) {
   const auto bytes = [](Counts counts) {
-    GroupedCase c{.one = {.m = 128, .n = 1024, .k = 2048, .x = DType::bf16}, .counts = std::move(counts)};
+    Case c{.m = 128, .n = 1024, .k = 2048, .a = DType::bf16, .counts = std::move(counts)};
     return number_at(model(c, "gmm_v2"), "/grouped/weight_bytes");
   };
   EXPECT_EQ(bytes({1, 0, 0, 0}), bytes({128, 0, 0, 0}));
@@ -127,8 +128,8 @@ TEST(IronwoodVisits, AMatrixWithOneRowCostsTheWeightsOfOneWithManyRows) {
 }
 
 TEST(IronwoodVisits, TheTraceNamesVisitAndMatrix) {
-  GroupedCase c{.one = {.m = 20, .n = 256, .k = 256, .options = {{"matrix_rows", "3,0,17"}}}, .counts = {3, 0, 17}};
-  const auto desc = desc_of(c);
+  Case c{.m = 20, .n = 256, .k = 256, .options = {{"matrix_rows", "3,0,17"}}, .counts = {3, 0, 17}};
+  const auto desc = c.desc();
   const std::string trace = device().query("trace", &desc);
   EXPECT_NE(trace.find("visit 0: matrix 0 rows 0:3"), std::string::npos);
   EXPECT_NE(trace.find("visit 1: matrix 2 rows 3:20"), std::string::npos);
@@ -153,16 +154,16 @@ TEST(IronwoodVisits, AreNearThePublishedTimesOfGmmV2WhereWeightsStream) {
                          {512, 256, 4096, 72, 1, DType::bf16, 71.8, false},
                          {512, 4096, 512, 72, 1, DType::e4m3fn, 70.4, false}}) {
     const bool fp8 = row.w == DType::e4m3fn;
-    GroupedCase c{.one = {.m = 96,
-                          .n = row.n,
-                          .k = row.k,
-                          .x = DType::bf16,
-                          .w = row.w,
-                          .w_grid = {1, 0},
-                          .w_scale = fp8 ? DType::f32 : DType::none,
-                          .d = DType::bf16,
-                          .options = {{"hbm_efficiency", "0.87"}}},  // the copy rate that they measured
-                  .counts = Counts(static_cast<std::size_t>(row.matrices), 0)};
+    Case c{.m = 96,
+           .n = row.n,
+           .k = row.k,
+           .a = DType::bf16,
+           .b = row.w,
+           .d = DType::bf16,
+           .b_scale = fp8 ? DType::f32 : DType::none,
+           .b_grid = {1, 0},
+           .options = {{"hbm_efficiency", "0.87"}},  // the copy rate that they measured
+           .counts = Counts(static_cast<std::size_t>(row.matrices))};
     std::fill_n(c.counts.begin(), row.hit, row.rows);
     const double us = number_at(model(c, "gmm_v2"), "/time_us");
     RecordProperty(fmt::format("{}x{}x{}_{}", row.matrices, row.n, row.k, numerics::name_of(row.w)),
@@ -170,7 +171,7 @@ TEST(IronwoodVisits, AreNearThePublishedTimesOfGmmV2WhereWeightsStream) {
     if (row.streams) {
       EXPECT_NEAR(us / row.us, 1, 0.1) << us << " modelled, " << row.us << " measured";
     } else {
-      EXPECT_LT(us, row.us) << print(c);
+      EXPECT_LT(us, row.us) << c.line();
     }
   }
 }
@@ -179,15 +180,15 @@ TEST(IronwoodVisits, AreNearThePublishedTimesOfGmmV2WhereWeightsStream) {
 // core.
 TEST(IronwoodVisits, AreBelowThePublishedTimesOfGmmV2WhereTheMxuDecides) {
   for (const auto& [rows, us] : {std::pair{"128", 1402.0}, {"512", 1065.0}}) {
-    GroupedCase c{.one = {.m = 65536,
-                          .n = 2048,
-                          .k = 3072,
-                          .x = DType::bf16,
-                          .w = DType::bf16,
-                          .w_scale = DType::none,
-                          .d = DType::bf16,
-                          .options = {{"kernel_blocks", fmt::format("{},2048,3072", rows)}}},
-                  .counts = Counts(128, 512)};
+    Case c{.m = 65536,
+           .n = 2048,
+           .k = 3072,
+           .a = DType::bf16,
+           .b = DType::bf16,
+           .d = DType::bf16,
+           .b_scale = DType::none,
+           .options = {{"kernel_blocks", fmt::format("{},2048,3072", rows)}},
+           .counts = Counts(128, 512)};
     const double modelled = number_at(model(c, "gmm_v2"), "/time_us");
     RecordProperty(fmt::format("tiles_of_{}", rows), fmt::format("{:.0f} us modelled, {} measured", modelled, us));
     EXPECT_LT(modelled, us);
@@ -200,7 +201,7 @@ TEST(IronwoodVisits, AreBelowThePublishedTimesOfGmmV2WhereTheMxuDecides) {
 Plan plan_of(const Case& c) {
   Problem problem;
   Plan plan;
-  auto refusal = read_problem(desc_of(c), &problem);
+  auto refusal = read_problem(c.desc(), &problem);
   if (!refusal) refusal = make_plan(problem, read_options(c.options), &plan);
   EXPECT_FALSE(refusal) << refusal->text;
   return plan;
@@ -213,11 +214,10 @@ TEST(IronwoodPlan, FormulaGivesThePublishedBytes) {
     return vmem_of(plan_of({.m = 8192,
                             .n = 8192,
                             .k = 8192,
-                            .x = DType::bf16,
-                            .quantize = true,
-                            .x_grid = {q, q},
-                            .w_grid = {q, q},
+                            .a_source = DType::bf16,
                             .d = DType::bf16,
+                            .a_grid = {q, q},
+                            .b_grid = {q, q},
                             .options = {{"kernel_blocks", blocks + "," + blocks + "," + blocks},
                                         {"vmem_limit_mib", "256"}}}))
         .formula_bytes;
@@ -235,22 +235,21 @@ TEST(IronwoodPlan, FootprintIsWhatTheEngineAllocates) {
         Case{.m = 300,
         .n = 600,
         .k = 850,
-        .x = DType::bf16,
-        .quantize = true,
+        .a_source = DType::bf16,
         .bias = DType::f32,
         .options = {{"kernel_blocks", "128,256,896"}}},
-        Case{.m = 30, .n = 100, .k = 100, .x = DType::f32},
+        Case{.m = 30, .n = 100, .k = 100, .a = DType::f32},
         Case{.m = 30,
         .n = 1000,
         .k = 3000,
-        .x_grid = {1, 0},
-        .w_grid = {1, 0},
+        .a_grid = {1, 0},
+        .b_grid = {1, 0},
         .options = {{"kernel_blocks", "32,256,512"}, {"buffers", "3"}}},
         Case{.m = 300, .n = 600, .k = 850, .bias = DType::f32, .options = {{"program", "manual_dma"}}},
-        Case{.m = 1000, .n = 600, .k = 850, .x_grid = {128, 128}, .options = {{"buffers", "1"}}}}) {
+        Case{.m = 1000, .n = 600, .k = 850, .a_grid = {128, 128}, .options = {{"buffers", "1"}}}}) {
     const Plan plan = plan_of(c);
     const auto totals = run_program(plan, c.m, describe_operands(plan, c.m), nullptr, nullptr);
-    EXPECT_EQ(totals.core.vmem_bytes, vmem_of(plan).footprint_bytes) << print(c);
+    EXPECT_EQ(totals.core.vmem_bytes, vmem_of(plan).footprint_bytes) << c.line();
   }
 }
 
@@ -259,9 +258,8 @@ TEST(IronwoodPlan, DefaultBlocksFitInTheirLimitAndStayLegal) {
     const Plan plan = plan_of({.m = 5000,
                                .n = 7168,
                                .k = 16384,
-                               .x = DType::f32,
-                               .quantize = true,
-                               .w_grid = {128, 128},
+                               .a_source = DType::f32,
+                               .b_grid = {128, 128},
                                .options = {{"vmem_limit_mib", limit}}});
     EXPECT_LE(vmem_of(plan).footprint_bytes, std::stoll(limit) * kMiB);
     EXPECT_EQ(plan.blocks.o % 128, 0);

@@ -5,19 +5,38 @@
 
 #include <bit>
 #include <cmath>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
 #include <iostream>
 
 #include "backends/numerics/bounds.h"
 #include "backends/numerics/casts.h"
 #include "backends/numerics/oracle.h"
 #include "backends/numerics/quantize.h"
+#include "host/checkpoint/safetensors.h"
 #include "tests/numerics/fourteen_bits.h"
-#include "tests/numerics/safetensors_file.h"
 
 namespace {
 
 using namespace ironcl::numerics;
-using ironcl::test::SafetensorsFile;
+using ironcl::checkpoint::SafetensorsFile;
+using ironcl::checkpoint::Tensor;
+
+/// The elements, copied.
+template <class T>
+std::vector<T> as(const Tensor& tensor) {
+  std::vector<T> values(tensor.data.size() / sizeof(T));
+  std::memcpy(values.data(), tensor.data.data(), values.size() * sizeof(T));
+  return values;
+}
+
+/// A matrix as an operand, with the scales on `grid`.
+Operand operand_of(const Tensor& tensor, const Tensor& scales, ScaleGrid grid) {
+  const std::int64_t rows = tensor.shape.at(0), cols = tensor.shape.at(1);
+  return {tensor.dtype, tensor.data.data(), rows, cols, cols, scales.dtype, scales.data.data(),
+          grid,         scales.shape.at(1)};
+}
 
 struct Layer {
   const char* file;
@@ -30,23 +49,23 @@ void PrintTo(const Layer& layer, std::ostream* out) { *out << layer.file; }
 class GoldenLayer : public testing::TestWithParam<Layer> {
  protected:
   void SetUp() override {
-    path_ = GetParam().in_repository ? ironcl::test::repository_data(GetParam().file)
-                                     : ironcl::test::external_data(GetParam().file);
-    if (path_.empty()) GTEST_SKIP() << "set IRONCL_TEST_DATA to the folder that has " << GetParam().file;
+    const char* const folder = GetParam().in_repository ? IRONCL_TESTS_DATA_DIR : std::getenv("IRONCL_TEST_DATA");
+    if (folder == nullptr || *folder == '\0')
+      GTEST_SKIP() << "set IRONCL_TEST_DATA to the folder that has " << GetParam().file;
+    path_ = std::filesystem::path(folder) / GetParam().file;
   }
   std::filesystem::path path_;
 };
 
 TEST_P(GoldenLayer, ActivationsAreQuantisedBitForBit) {
-  const SafetensorsFile file(path_);
-  const auto& x = file["x"];
+  const SafetensorsFile file = SafetensorsFile::open(path_);
+  const auto& x = file.at("x");
   const std::int64_t rows = x.shape.at(0), cols = x.shape.at(1);
-  const auto want_codes = file["x_q"].as<std::uint8_t>();
-  const auto want_scales = file["x_scale"].as<float>();
+  const auto want_codes = as<std::uint8_t>(file.at("x_q"));
+  const auto want_scales = as<float>(file.at("x_scale"));
   std::vector<std::uint8_t> codes(want_codes.size());
   std::vector<float> scales(want_scales.size());
-  quantize(ironcl::test::dtype_of(x), x.bytes.data(), rows, cols, cols, DType::e4m3fn, GetParam().activations, {},
-           codes, scales);
+  quantize(x.dtype, x.data.data(), rows, cols, cols, DType::e4m3fn, GetParam().activations, {}, codes, scales);
   for (std::size_t i = 0; i < scales.size(); ++i) {
     ASSERT_EQ(std::bit_cast<std::uint32_t>(scales[i]), std::bit_cast<std::uint32_t>(want_scales[i])) << "scale " << i;
   }
@@ -57,17 +76,17 @@ TEST_P(GoldenLayer, ActivationsAreQuantisedBitForBit) {
 }
 
 OracleResult oracle_of(const SafetensorsFile& file, const Layer& layer) {
-  return oracle(ironcl::test::operand_of(file["x_q"], &file["x_scale"], layer.activations),
-                ironcl::test::operand_of(file["weight"], &file["weight_scale_inv"], layer.weights), DType::none,
-                nullptr, AccuracyClass::tensor14);
+  return oracle(operand_of(file.at("x_q"), file.at("x_scale"), layer.activations),
+                operand_of(file.at("weight"), file.at("weight_scale_inv"), layer.weights), DType::none, nullptr,
+                AccuracyClass::tensor14);
 }
 
 TEST_P(GoldenLayer, OracleAgreesWithAnIndependentF64Product) {
-  const SafetensorsFile file(path_);
+  const SafetensorsFile file = SafetensorsFile::open(path_);
   const OracleResult got = oracle_of(file, GetParam());
-  const auto want = file["y_f64"].as<double>();
+  const auto want = as<double>(file.at("y_f64"));
   ASSERT_EQ(got.value.size(), want.size());
-  const auto k = static_cast<double>(file["x"].shape.at(1));
+  const auto k = static_cast<double>(file.at("x").shape.at(1));
   for (std::size_t i = 0; i < want.size(); ++i) {
     ASSERT_LE(std::fabs(got.value[i] - want[i]), 2 * k * 0x1p-53 * got.magnitude[i]) << "element " << i;
   }
@@ -77,14 +96,14 @@ TEST_P(GoldenLayer, OracleAgreesWithAnIndependentF64Product) {
 class GoldenTensorCore : public GoldenLayer {};
 
 TEST_P(GoldenTensorCore, IsInItsClassAndNotInTheStrongerOne) {
-  const SafetensorsFile file(path_);
+  const SafetensorsFile file = SafetensorsFile::open(path_);
   const OracleResult want = oracle_of(file, GetParam());
-  const auto& y = file["y_deepgemm"];
+  const auto& y = file.at("y_deepgemm");
   std::vector<double> got(want.value.size());
-  decode(ironcl::test::dtype_of(y), y.bytes.data(), std::span<double>(got));
+  decode(y.dtype, y.data.data(), std::span<double>(got));
   BoundTerms terms{.out = DType::bf16,
                    .accuracy = AccuracyClass::tensor14,
-                   .k = file["x"].shape.at(1),
+                   .k = file.at("x").shape.at(1),
                    .accumulation_length = 128};
   const Comparison weak = compare(got, want, terms);
   EXPECT_TRUE(weak.pass) << weak.out_of_bounds << " elements, worst " << weak.max_error_over_bound;
@@ -98,10 +117,10 @@ TEST_P(GoldenTensorCore, IsInItsClassAndNotInTheStrongerOne) {
 
 TEST_P(GoldenTensorCore, IsTheEmulatedOneBitForBit) {
   // Another author's kernel on the same hardware: what tests/numerics/fourteen_bits.h says is not ours alone.
-  const SafetensorsFile file(path_);
-  const Operand a = ironcl::test::operand_of(file["x_q"], &file["x_scale"], GetParam().activations);
-  const Operand b = ironcl::test::operand_of(file["weight"], &file["weight_scale_inv"], GetParam().weights);
-  const auto y = file["y_deepgemm"].as<std::uint16_t>();
+  const SafetensorsFile file = SafetensorsFile::open(path_);
+  const Operand a = operand_of(file.at("x_q"), file.at("x_scale"), GetParam().activations);
+  const Operand b = operand_of(file.at("weight"), file.at("weight_scale_inv"), GetParam().weights);
+  const auto y = as<std::uint16_t>(file.at("y_deepgemm"));
   const auto* a_codes = static_cast<const std::uint8_t*>(a.data);
   const auto* b_codes = static_cast<const std::uint8_t*>(b.data);
   const auto scale = [](const Operand& of, std::int64_t row, std::int64_t k) {
@@ -141,7 +160,8 @@ INSTANTIATE_TEST_SUITE_P(External, GoldenTensorCore, testing::ValuesIn(kWithTens
 // hard f32 values. Its casts do not saturate, and any NaN code stands for NaN.
 
 const SafetensorsFile& golden() {
-  static const SafetensorsFile file(ironcl::test::repository_data("casts.safetensors"));
+  static const SafetensorsFile file =
+      SafetensorsFile::open(std::filesystem::path(IRONCL_TESTS_DATA_DIR) / "casts.safetensors");
   return file;
 }
 
@@ -153,7 +173,7 @@ bool same_code(std::uint8_t got, std::uint8_t want, float (*decode)(std::uint8_t
 template <class Source>
 void expect_golden(const std::string& table, const std::vector<Source>& source, float (*to_f32)(Source),
                    std::uint8_t (*encode)(float, Overflow), float (*decode)(std::uint8_t)) {
-  const auto want = golden()[table].as<std::uint8_t>();
+  const auto want = as<std::uint8_t>(golden().at(table));
   ASSERT_EQ(want.size(), source.size());
   int wrong = 0;
   for (std::size_t i = 0; i < want.size(); ++i) {
@@ -187,14 +207,14 @@ TEST(CastsGolden, F16ToE5m2ForAllPatterns) {
   expect_golden<std::uint16_t>("f16_e5m2", all_patterns(), decode_f16, encode_e5m2, decode_e5m2);
 }
 TEST(CastsGolden, HardF32ValuesToE4m3fn) {
-  expect_golden<float>("f32_e4m3fn", golden()["f32"].as<float>(), same, encode_e4m3fn, decode_e4m3fn);
+  expect_golden<float>("f32_e4m3fn", as<float>(golden().at("f32")), same, encode_e4m3fn, decode_e4m3fn);
 }
 TEST(CastsGolden, HardF32ValuesToE5m2) {
-  expect_golden<float>("f32_e5m2", golden()["f32"].as<float>(), same, encode_e5m2, decode_e5m2);
+  expect_golden<float>("f32_e5m2", as<float>(golden().at("f32")), same, encode_e5m2, decode_e5m2);
 }
 
 void expect_decoding(const std::string& table, float (*decode)(std::uint8_t)) {
-  const auto want = golden()[table].as<float>();
+  const auto want = as<float>(golden().at(table));
   ASSERT_EQ(want.size(), 256u);
   for (int code = 0; code < 256; ++code) {
     const float got = decode(static_cast<std::uint8_t>(code));

@@ -93,21 +93,17 @@ TEST(OpenClAmxProcess, ASandboxThatDeniesTilesIsNoObstacleAndNoMemory) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   if (cpu_of(devices()) == nullptr) GTEST_SKIP() << "none of the devices under test is a processor";
   if (const std::string why = why_no_tiles(); !why.empty()) GTEST_SKIP() << why;
-  const auto cache = std::filesystem::temp_directory_path() / ("ironcl_amx_denied_" + std::to_string(getpid()));
-  const int status = status_behind_the_filter("OpenClAmxProcess.DISABLED_BehindTheFilter", cache);
+  const TempDir cache;
+  const int status = status_behind_the_filter("OpenClAmxProcess.DISABLED_BehindTheFilter", cache.path());
   if (status == kNoFilter) GTEST_SKIP() << "this system takes no filter of system calls";
   EXPECT_EQ(status, 0) << "the test behind the filter failed";
   // A process without the filter shares the cache, and is not told what the other one was denied.
   Config config = config_with_trials();
-  config.cache_dir = cache;
-  {
-    const Made made = make(config);
-    const auto device = cpu_of(made);
-    ASSERT_NE(device, nullptr);
-    EXPECT_EQ(trial_of(*device, "gemm_amx").find("does not let"), std::string::npos) << trial_of(*device, "gemm_amx");
-  }
-  std::error_code ignored;
-  std::filesystem::remove_all(cache, ignored);
+  config.cache_dir = cache.path();
+  const Made made = make(config);
+  const auto device = cpu_of(made);
+  ASSERT_NE(device, nullptr);
+  EXPECT_EQ(trial_of(*device, "gemm_amx").find("does not let"), std::string::npos) << trial_of(*device, "gemm_amx");
 }
 
 // CPUID as a virtual machine answers it that hides the tiles: each one traps, the handler answers in its place.

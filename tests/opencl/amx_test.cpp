@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tile instructions (AMX): right where the unit is, and done by hand where it is not; a device as it was wherever
 // anything stands in the way. What every variant must do, gemm_amx among them, is in gemm_test.cpp.
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include "backends/opencl/device.h"
 #include "backends/opencl/matrix_unit.h"
 #include "backends/opencl/trial.h"
@@ -20,27 +14,11 @@ namespace {
 
 using backend::DType;
 
-class OpenClAmx : public ::testing::Test {
+class OpenClAmx : public TrialPrograms {
  protected:
   void SetUp() override {
     if (devices().empty()) GTEST_SKIP() << why_no_devices();
-    dir_ = std::filesystem::temp_directory_path() / ("ironcl_amx_" + std::to_string(getpid()));
-    std::filesystem::create_directories(dir_);
   }
-  void TearDown() override {
-    std::error_code ignored;
-    if (!dir_.empty()) std::filesystem::remove_all(dir_, ignored);
-  }
-
-  /// A program that a trial starts in place of the real one.
-  std::string program(const std::string& text) const {
-    const auto path = dir_ / "program";
-    std::ofstream(path) << "#!/bin/sh\n" << text << "\n";
-    chmod(path.c_str(), 0755);
-    return path;
-  }
-
-  std::filesystem::path dir_;
 };
 
 /// The first CPU of a backend made with `config`, where a trial of tiles is worth while; null elsewhere.
@@ -161,7 +139,7 @@ void expect_right_on_tiles(backend::Device& device, const std::string& variant) 
   // Blocks of which up to four cores take four at a time, and at last three.
   Case many{.m = 16, .n = 32 * 67, .k = 128, .options = {{"variant", variant}, {"block_m", "1"}, {"block_n", "32"}}};
   expect_right(run(device, many, make_data(many)), many, device.props().name);
-  Grouped g{.counts = {3, 0, 50, 9, 33}, .n = 70, .k = 200};
+  Case g{.n = 70, .k = 200, .counts = {3, 0, 50, 9, 33}};
   for (const std::string block_n : {"32", "64"}) {
     g.options = {{"variant", variant}, {"block_m", "2"}, {"block_n", block_n}};
     expect_right_in_both_layouts(device, g, 100, 51);

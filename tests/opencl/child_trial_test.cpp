@@ -1,40 +1,21 @@
 // SPDX-License-Identifier: Apache-2.0
 // Trials of kernels in a process of their own: what is kept, what is made again, and that they come out as they do
 // here.
-#include <stdlib.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include "backends/opencl/device.h"
 #include "backends/opencl/trial.h"
 #include "backends/opencl/variant.h"
-#include "tests/opencl/harness.h"
+#include "tests/opencl/trials.h"
 
 namespace ironcl::opencl::testing {
 namespace {
 
-/// A folder with a program in it that says `text` to whoever starts it.
-class OpenClTrials : public ::testing::Test {
+class OpenClTrials : public TrialPrograms {
  protected:
-  void SetUp() override {
-    char name[] = "/tmp/ironcl_trials_XXXXXX";
-    ASSERT_NE(mkdtemp(name), nullptr);
-    dir_ = name;
-  }
-  void TearDown() override { std::filesystem::remove_all(dir_); }
-  std::string program(const std::string& text) const { return script("echo '" + text + "'"); }
-  std::string script(const std::string& lines) const {
-    const std::filesystem::path path = dir_ / "program";
-    std::ofstream(path) << "#!/bin/sh\n" << lines << "\n";
-    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
-    return path;
-  }
+  std::string saying(const std::string& text) const { return program("echo '" + text + "'"); }
   static std::string trial_of(const Config& config, const Variant& variant) {
     const auto made = make(config);
     return make_trials(*dynamic_cast<Device&>(*made.devices.at(0)).context(), nullptr)->why_not(variant);
   }
-  std::filesystem::path dir_;
 };
 
 TEST_F(OpenClTrials, AreMadeHereWhereNoChildCouldKeepItsAnswer) {
@@ -47,15 +28,15 @@ TEST_F(OpenClTrials, AreMadeHereWhereNoChildCouldKeepItsAnswer) {
   EXPECT_EQ(trial_of(config, variant), "");
   config.trial_program = dir_ / "is_not_there";
   EXPECT_EQ(trial_of(config, variant), "");
-  config.trial_program = program("ironcl trial: the child says no");
+  config.trial_program = saying("ironcl trial: the child says no");
   config.cache_dir = "";
   EXPECT_EQ(trial_of(config, variant), "");
   config.cache_dir = dir_ / "cache";
   EXPECT_EQ(trial_of(config, variant), "the child says no");
-  config.trial_program = program("ironcl trial: right");
+  config.trial_program = saying("ironcl trial: right");
   EXPECT_EQ(trial_of(config, variant), "the child says no") << "an answer is kept";
   config.cache_dir = dir_ / "another";
-  config.trial_program = program("ironcl trial, for now: a child process does not see the device; not that one");
+  config.trial_program = saying("ironcl trial, for now: a child process does not see the device; not that one");
   EXPECT_EQ(trial_of(config, variant), "") << "a device that this process has to itself";
   variant.trial->or_here = false;
   EXPECT_NE(trial_of(config, variant), "") << "where it may end the process";
@@ -70,12 +51,12 @@ TEST_F(OpenClTrials, AreMadeAgainWhereTheChildCrashes) {
   config.cache_dir = dir_ / "cache";
   const std::string mark = dir_ / "mark";
   config.trial_program =
-      script("[ -e " + mark + " ] && echo 'ironcl trial: right' || { : >" + mark + "; kill -SEGV $$; }");
+      program("[ -e " + mark + " ] && echo 'ironcl trial: right' || { : >" + mark + "; kill -SEGV $$; }");
   EXPECT_EQ(trial_of(config, variant), "") << "one crash is no answer";
   config.cache_dir = dir_ / "another";
-  config.trial_program = script("kill -SEGV $$");
+  config.trial_program = program("kill -SEGV $$");
   EXPECT_NE(trial_of(config, variant).find("ended by signal 11"), std::string::npos) << "two are";
-  config.trial_program = program("ironcl trial: right");
+  config.trial_program = saying("ironcl trial: right");
   EXPECT_NE(trial_of(config, variant).find("ended by signal 11"), std::string::npos) << "and are kept";
 }
 
@@ -86,10 +67,10 @@ TEST_F(OpenClTrials, OfAnotherProblemAreOthers) {
   variant.trial->in_child = true;
   Config config;
   config.cache_dir = dir_ / "cache";
-  config.trial_program = program("ironcl trial: the child says no");
+  config.trial_program = saying("ironcl trial: the child says no");
   EXPECT_EQ(trial_of(config, variant), "the child says no");
   // A later version asks more of the same kernel.
-  config.trial_program = program("ironcl trial: right");
+  config.trial_program = saying("ironcl trial: right");
   EXPECT_EQ(trial_of(config, variant), "the child says no");
   Variant other = variant;
   other.trial->k = 512;
@@ -111,11 +92,11 @@ TEST_F(OpenClTrials, OfAnotherBuildsKernelAreNoAnswer) {
   variant.trial->in_child = true;
   Config config;
   config.cache_dir = dir_ / "cache";
-  config.trial_program = script(std::string("shift 2; exec ") + IRONCL_TRIAL_PROGRAM + " gemm_tiled another \"$@\"");
+  config.trial_program = program(std::string("shift 2; exec ") + IRONCL_TRIAL_PROGRAM + " gemm_tiled another \"$@\"");
   EXPECT_EQ(
       trial_of(config, variant),
       "the program for trials beside the plugin has another gemm_tiled than the plugin: install both of one build");
-  config.trial_program = program("ironcl trial: right");
+  config.trial_program = saying("ironcl trial: right");
   EXPECT_EQ(trial_of(config, variant), "") << "which was not kept";
 }
 

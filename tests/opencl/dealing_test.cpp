@@ -125,12 +125,11 @@ TEST(OpenClDealing, ProductsFromACounterAreRight) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   int ran = 0;
   for (const char* variant : {"gemm_stream", "gemm_panel", "gemm_stream_bf16", "gemm_bf16", "gemm_amx"}) {
-    Grouped g{.counts = {70, 0, 1, 129}};
-    g.m = 203;  // Three rows that nobody has.
-    g.n = 2050;
-    g.k = 2048;
-    g.options = {{"variant", variant}};
-    ran += check(g);
+    ran += check_grouped({.m = 203,  // Three rows that nobody has.
+                          .n = 2050,
+                          .k = 2048,
+                          .options = {{"variant", variant}},
+                          .counts = {70, 0, 1, 129}});
   }
   EXPECT_GE(ran, 1 + devices_with_room_for_a_panel());
 }

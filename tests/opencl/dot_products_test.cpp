@@ -1,12 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Dot products of bf16 and bytes (AVX512-BF16, VNNI): right where the processor has them, and a device as it was
 // wherever anything stands in the way. What every variant must do, gemm_bf16 among them, is in gemm_test.cpp.
-#include <sys/stat.h>
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-
 #include "backends/opencl/device.h"
 #include "backends/opencl/matrix_unit.h"
 #include "tests/opencl/kinds_of_device.h"
@@ -30,22 +24,20 @@ TEST(OpenClDotProducts, SwitchedOffLeavesTheDeviceAsItWas) {
                      device->props().type == backend::DeviceType::cpu ? "are switched off" : "no processor");
 }
 
-TEST(OpenClDotProducts, ATrialThatFailsLeavesTheDeviceAsItWas) {
+class OpenClDotProductTrials : public TrialPrograms {};
+
+TEST_F(OpenClDotProductTrials, ThatFailLeaveTheDeviceAsItWas) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   if (const std::string why = why_no_dot_products(); !why.empty()) GTEST_SKIP() << why;
-  const auto path = std::filesystem::temp_directory_path() / ("ironcl_dot_products_" + std::to_string(getpid()));
-  for (const auto& [text, why] : {std::pair{"kill -ILL $$", "signal 4"},
-                                  {"echo 'ironcl trial: 3 elements are wrong'", "3 elements are wrong"}}) {
-    std::ofstream(path) << "#!/bin/sh\n" << text << "\n";
-    chmod(path.c_str(), 0755);
+  for (const auto& [lines, why] : {std::pair{"kill -ILL $$", "signal 4"},
+                                   {"echo 'ironcl trial: 3 elements are wrong'", "3 elements are wrong"}}) {
     Config config;
-    config.trial_program = path;
+    config.trial_program = program(lines);
     const Made made = make(config);
     const auto device = cpu_of(made);
     if (device == nullptr) GTEST_SKIP() << "no OpenCL device is a processor";
     expect_as_before(*device, "gemm_bf16", why);
   }
-  std::filesystem::remove(path);
 }
 
 /// The first processor on which the trial went well; null elsewhere.

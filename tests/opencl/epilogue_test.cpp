@@ -1,42 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 // Every kernel that multiplies writes D through cl/epilogue.cl: another epilogue, in that one file, reaches them all.
-#include <unistd.h>
-
-#include <filesystem>
-#include <fstream>
-#include <sstream>
-
 #include "backends/opencl/device.h"
-#include "tests/opencl/harness.h"
+#include "tests/opencl/own_kernels.h"
 
 namespace ironcl::opencl::testing {
 namespace {
 
-namespace fs = std::filesystem;
 using backend::DType;
-
-/// cl/ with an epilogue that multiplies D by `factor`, OpenCL C of `row` and `column`.
-class OtherEpilogue {
- public:
-  explicit OtherEpilogue(const std::string& factor)
-      : dir_(fs::temp_directory_path() / ("ironcl_epilogue_" + std::to_string(getpid()))) {
-    fs::create_directories(dir_);
-    for (const auto& file : fs::directory_iterator(IRONCL_CL_DIR))
-      if (file.path().extension() == ".cl")
-        fs::copy_file(file.path(), dir_ / file.path().filename(), fs::copy_options::overwrite_existing);
-    std::ostringstream text;
-    text << "#define EPILOGUE(value, row, column) ((value) * (" << factor << "))\n"
-         << std::ifstream(fs::path(IRONCL_CL_DIR) / "epilogue.cl").rdbuf();
-    std::ofstream(dir_ / "epilogue.cl") << text.str();
-  }
-  ~OtherEpilogue() { fs::remove_all(dir_); }
-  OtherEpilogue(const OtherEpilogue&) = delete;
-  OtherEpilogue& operator=(const OtherEpilogue&) = delete;
-  std::string dir() const { return dir_.string(); }
-
- private:
-  fs::path dir_;
-};
 
 /// D of f32 as totals are, and rounded with a bias before it, K whole and in parts; edges that are no multiples of
 /// anything. Of the first codes that the variant takes here: decoding does not change how D is stored.
@@ -60,17 +30,17 @@ std::vector<Case> problems(const Variant& variant, backend::Device& device) {
   return {};
 }
 
-TEST(OpenClEpilogue, AnotherOneInItsFileReachesEveryKernel) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+using OpenClEpilogue = OwnKernels;
+
+TEST_F(OpenClEpilogue, AnotherOneInItsFileReachesEveryKernel) {
   // Powers of two, so that every product is exact, and others for other rows and columns.
   const auto factor = [](std::int64_t row, std::int64_t column) {
     return (row % 2 != 0 ? 4.0 : 2.0) * (column % 4 == 3 ? 0.125 : 1.0);
   };
-  const OtherEpilogue other("((row) % 2 != 0 ? 4.0f : 2.0f) * ((column) % 4 == 3 ? 0.125f : 1.0f)");
-  Config config;
-  config.kernel_dir = other.dir();
-  config.trial_program = IRONCL_TRIAL_PROGRAM;
-  const Made changed = make(config);
+  edit("epilogue.cl", "#include \"fp8.cl\"\n",
+       "#include \"fp8.cl\"\n#define EPILOGUE(value, row, column) "
+       "((value) * (((row) % 2 != 0 ? 4.0f : 2.0f) * ((column) % 4 == 3 ? 0.125f : 1.0f)))\n");
+  const Made changed = with({});
   int ran = 0;
   std::string passed_over;
   for (std::size_t i = 0; i < changed.devices.size(); ++i) {

@@ -3,6 +3,7 @@
 // every variant that takes them. Rows of A that no matrix has are NaN, bytes of D outside are canaries.
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <cstdlib>
 #include <cstring>
 #include <memory>
@@ -29,15 +30,10 @@ void check_all(const std::vector<Counts>& all, bool masked, std::int64_t tail = 
   int ran = 0;
   for (const backend::Options& options : grouped_variants()) {
     for (const Counts& counts : all) {
-      Grouped g{.counts = counts, .masked = masked};
+      Case g{.m = tail, .n = 70, .k = 200, .options = options, .seed = ++seed, .counts = counts, .masked = masked};
       for (const std::int32_t count : counts)
         g.m = masked ? std::max<std::int64_t>(g.m, count + tail) : g.m + std::max(count, 0);
-      if (!masked) g.m += tail;
-      g.n = 70;
-      g.k = 200;
-      g.options = options;
-      g.seed = ++seed;
-      ran += check(g);
+      ran += check_grouped(g);
     }
   }
   EXPECT_GE(ran, static_cast<int>(2 * all.size()));
@@ -74,14 +70,10 @@ TEST_F(OpenClGrouped, EveryHeightOfATileIsRight) {
       {{"variant", "gemm_amx"}, {"block_m", "2"}, {"block_n", "64"}}};
   int ran = 0;
   for (const backend::Options& options : heights) {
-    Grouped g;
-    g.counts.resize(35);
+    Case g{.n = 70, .k = 200, .options = options, .counts = Counts(35)};
     std::iota(g.counts.begin(), g.counts.end(), 0);
     g.m = std::accumulate(g.counts.begin(), g.counts.end(), std::int64_t{0});
-    g.n = 70;
-    g.k = 200;
-    g.options = options;
-    ran += check(g);
+    ran += check_grouped(g);
   }
   EXPECT_GE(ran, 3);
 }
@@ -121,15 +113,13 @@ TEST_F(OpenClGrouped, FewerWorkGroupsThanThereIsToDoTakeItInTurns) {
                                           {{"variant", "gemm_wgmma_few_f16"}}}) {
     for (const backend::DType source : {backend::DType::none, backend::DType::bf16}) {
       for (const bool masked : {false, true}) {
-        Grouped g;
-        g.options = options;
-        g.counts = {1100, 0, 3, 700};
-        g.m = masked ? 1100 : 1803;
-        g.masked = masked;
-        g.n = 40;
-        g.k = 300;
-        g.a_source = source;
-        ran += check(g);
+        ran += check_grouped({.m = masked ? 1100 : 1803,
+                              .n = 40,
+                              .k = 300,
+                              .a_source = source,
+                              .options = options,
+                              .counts = {1100, 0, 3, 700},
+                              .masked = masked});
       }
     }
   }
@@ -142,17 +132,15 @@ TEST_F(OpenClGrouped, AllRowsArePackedWhereTheirKGroupsAreMany) {
   int ran = 0;
   for (const std::string variant : {"gemm_tiled", "gemm_skinny"}) {
     for (const std::int64_t a_rows : {0, 150}) {
-      Grouped g;
-      g.options = {{"variant", variant}};
-      g.counts = {70, 0, 100};
-      g.m = 170;
-      g.a_rows = a_rows;
-      g.n = 8;
-      g.k = 16384;
-      g.a = DType::bf16;
-      g.a_scale = DType::none;
-      g.b_grid = {128, 32};
-      ran += check(g);
+      ran += check_grouped({.m = 170,
+                            .n = 8,
+                            .k = 16384,
+                            .a = DType::bf16,
+                            .a_scale = DType::none,
+                            .b_grid = {128, 32},
+                            .options = {{"variant", variant}},
+                            .counts = {70, 0, 100},
+                            .a_rows = a_rows});
     }
   }
   EXPECT_GE(ran, 2);
@@ -165,15 +153,11 @@ TEST_F(OpenClGrouped, MatricesAreDealtWhereverThereIsRoomForTheirTable) {
        {backend::Options{}, backend::Options{{"variant", "gemm_wgmma_f16"}}, {{"variant", "gemm_wgmma_fp8"}}}) {
     for (const std::size_t matrices : {129, 256, 257}) {
       for (const backend::DType source : {backend::DType::none, backend::DType::bf16}) {
-        Grouped g{.options = options};
-        g.counts.assign(matrices, 0);
+        Case g{.n = 40, .k = 300, .a_source = source, .options = options, .counts = Counts(matrices)};
         for (std::size_t i = 0; i < matrices; i += 5) g.counts[i] = static_cast<std::int32_t>(1 + i % 7);
         g.counts[matrices - 1] = 70;
         g.m = std::accumulate(g.counts.begin(), g.counts.end(), std::int64_t{0});
-        g.n = 40;
-        g.k = 300;
-        g.a_source = source;
-        ran += check(g);
+        ran += check_grouped(g);
       }
     }
   }
@@ -186,8 +170,7 @@ TEST_F(OpenClGrouped, CountsAreClampedAndNeverTrusted) {
     for (const bool masked : {false, true}) {
       for (const Counts& counts : {Counts{-5, 4, -2147483647 - 1, 6}, Counts{4, 2147483647, 2147483647, 3},
                                    Counts{30, 5, 7}, Counts{2147483647}, Counts{-1, -1}}) {
-        Grouped g{.counts = counts, .m = 20, .n = 40, .k = 130, .masked = masked, .options = options};
-        ran += check(g);
+        ran += check_grouped({.m = 20, .n = 40, .k = 130, .options = options, .counts = counts, .masked = masked});
       }
     }
   }
@@ -199,17 +182,15 @@ TEST_F(OpenClGrouped, GatheredRowsAreRight) {
   for (const backend::Options& options : grouped_variants()) {
     for (const DType source : {DType::none, DType::bf16}) {
       for (const bool masked : {false, true}) {
-        Grouped g;
-        g.counts = {5, 0, 9, 1, 7};
-        g.m = masked ? 10 : 25;
-        g.masked = masked;
-        g.n = 50;
-        g.k = 260;
-        g.lda = 272;
-        g.a_rows = 6;
-        g.a_source = source;
-        g.options = options;
-        ran += check(g);
+        ran += check_grouped({.m = masked ? 10 : 25,
+                              .n = 50,
+                              .k = 260,
+                              .a_source = source,
+                              .lda = 272,
+                              .options = options,
+                              .counts = {5, 0, 9, 1, 7},
+                              .masked = masked,
+                              .a_rows = 6});
       }
     }
   }
@@ -219,50 +200,31 @@ TEST_F(OpenClGrouped, GatheredRowsAreRight) {
 TEST_F(OpenClGrouped, EveryTypeGridBiasAndOutputIsRight) {
   std::uint32_t seed = 60;
   for (const backend::Options& options : grouped_variants()) {
-    Grouped base{.counts = {4, 0, 18, 1}, .m = 24, .n = 77, .k = 330, .options = options};
     const auto with = [&](auto change) {
-      Grouped g = base;
-      g.seed = ++seed;
+      Case g{.m = 24, .n = 77, .k = 330, .options = options, .seed = ++seed, .counts = {4, 0, 18, 1}};
       change(g);
-      check(g);
+      check_grouped(g);
     };
-    with([](Grouped& g) { g.a_source = DType::f32; });
-    with([](Grouped& g) { g.a_source = DType::f16, g.d = DType::f16, g.bias = DType::f32; });
-    with([](Grouped& g) { g.a = g.b = DType::i8, g.bias = DType::bf16; });
-    with([](Grouped& g) { g.a = g.b = DType::e5m2, g.d = DType::bf16, g.ldd = 80; });
-    with([](Grouped& g) { g.a = DType::bf16; });
-    with([](Grouped& g) { g.a = DType::f32, g.b = DType::i8, g.bias = DType::f16; });
-    with([](Grouped& g) { g.a_grid = {1, 32}, g.b_grid = {1, 32}, g.a_scale = g.b_scale = DType::e8m0; });
-    with([](Grouped& g) { g.a_grid = {1, 0}, g.b_grid = {0, 0}, g.lda = 400; });
-    with([](Grouped& g) { g.b_grid = {1, 0}, g.a_scale = DType::bf16, g.b_scale = DType::f16; });
-    with([](Grouped& g) { g.a_scale = g.b_scale = DType::none; });
+    with([](Case& g) { g.a_source = DType::f32; });
+    with([](Case& g) { g.a_source = DType::f16, g.d = DType::f16, g.bias = DType::f32; });
+    with([](Case& g) { g.a = g.b = DType::i8, g.bias = DType::bf16; });
+    with([](Case& g) { g.a = g.b = DType::e5m2, g.d = DType::bf16, g.ldd = 80; });
+    with([](Case& g) { g.a = DType::bf16; });
+    with([](Case& g) { g.a = DType::f32, g.b = DType::i8, g.bias = DType::f16; });
+    with([](Case& g) { g.a_grid = {1, 32}, g.b_grid = {1, 32}, g.a_scale = g.b_scale = DType::e8m0; });
+    with([](Case& g) { g.a_grid = {1, 0}, g.b_grid = {0, 0}, g.lda = 400; });
+    with([](Case& g) { g.b_grid = {1, 0}, g.a_scale = DType::bf16, g.b_scale = DType::f16; });
+    with([](Case& g) { g.a_scale = g.b_scale = DType::none; });
   }
 }
 
-/// The bytes of D of the dense problem that a grouped one with one matrix is.
-std::vector<std::uint8_t> dense_rows(backend::Device& device, const Grouped& g, const GroupedData& data) {
-  Case c{.m = g.m, .n = g.n, .k = g.k, .a_source = g.a_source, .weakest = g.allowed(), .options = g.options};
-  const Outcome outcome = run(device, c, data.operands);
-  const std::size_t guard = 2 * device.props().buffer_alignment;
-  return {outcome.raw.begin() + static_cast<std::ptrdiff_t>(guard),
-          outcome.raw.begin() + static_cast<std::ptrdiff_t>(outcome.raw.size() - guard)};
-}
-
-/// Where two results in f32 with n columns differ first, how often, and both values there.
-std::string first_difference(const std::vector<std::uint8_t>& a, const std::vector<std::uint8_t>& b, std::int64_t n) {
-  if (a.size() != b.size()) return fmt::format(": {} and {} bytes", a.size(), b.size());
-  std::string first;
-  std::size_t count = 0;
-  for (std::size_t i = 0; i + 4 <= a.size(); i += 4) {
-    float x = 0, y = 0;
-    std::memcpy(&x, a.data() + i, 4);
-    std::memcpy(&y, b.data() + i, 4);
-    if (std::memcmp(&x, &y, 4) == 0) continue;
-    const std::size_t at = i / 4, columns = static_cast<std::size_t>(n);
-    if (++count == 1)
-      first = fmt::format(": first in row {}, column {}: {:.9g} and {:.9g}", at / columns, at % columns, x, y);
-  }
-  return fmt::format("{}; {} of {} differ", first, count, a.size() / 4);
+/// Where two results with n columns differ first, how often, and both values there.
+std::string first_difference(const std::vector<double>& a, const std::vector<double>& b, std::int64_t n) {
+  if (a.size() != b.size()) return fmt::format(": {} and {} values", a.size(), b.size());
+  const auto [x, y] = std::mismatch(a.begin(), a.end(), b.begin());
+  if (x == a.end()) return ": NaN or signs of zeros";
+  const std::int64_t at = x - a.begin();
+  return fmt::format(": first in row {}, column {}: {:.9g} and {:.9g}", at / n, at % n, *x, *y);
 }
 
 TEST_F(OpenClGrouped, OneMatrixIsTheDensePlanBitForBit) {
@@ -271,24 +233,18 @@ TEST_F(OpenClGrouped, OneMatrixIsTheDensePlanBitForBit) {
   for (const backend::Options& options : all) {
     for (const std::int32_t m : {1, 19, 70}) {
       for (const DType source : {DType::none, DType::f32}) {
-        Grouped g{.counts = {m}, .m = m, .n = 70, .k = 1100, .a_source = source, .options = options};
-        const GroupedData data = make_data(g);
-        Case dense{g.m, g.n, g.k};
-        dense.a_source = g.a_source;
-        dense.weakest = g.allowed();
-        dense.options = g.options;
+        const Case dense = allowed({.m = m, .n = 70, .k = 1100, .a_source = source, .options = options});
+        Case g = dense;
+        g.counts = {m};
+        const Data data = make_data(g);
         for (const auto& device : devices()) {
           const backend::Support support = device->supports(g.desc());
           ASSERT_EQ(support.reason, device->supports(dense.desc()).reason) << g.line() << support.text;
           if (support.reason != backend::Reason::none) continue;
-          const GroupedOutcome outcome = run(*device, g, data);
-          const backend::GemmInfo alone = device->create_gemm(dense.desc())->info();
-          EXPECT_EQ(outcome.info.variant + " " + outcome.info.tuning, alone.variant + " " + alone.tuning);
-          std::vector<std::uint8_t> rows;
-          for (const auto& row : outcome.rows) rows.insert(rows.end(), row.begin(), row.end());
-          const std::vector<std::uint8_t> wanted = dense_rows(*device, g, data);
-          EXPECT_TRUE(rows == wanted) << g.line() << " " << outcome.info.variant
-                                      << first_difference(rows, wanted, g.n);
+          const Outcome outcome = run(*device, g, data), alone = run(*device, dense, data);
+          EXPECT_EQ(outcome.info.variant + " " + outcome.info.tuning, alone.info.variant + " " + alone.info.tuning);
+          EXPECT_TRUE(outcome.bytes == alone.bytes)
+              << g.line() << " " << outcome.info.variant << first_difference(outcome.d, alone.d, g.n);
         }
       }
     }
@@ -300,16 +256,15 @@ TEST_F(OpenClGrouped, TilesOfOtherWidthsAreRight) {
   int ran = 0;
   for (const char* width : {"96", "144", "192", "272"}) {
     for (const bool masked : {false, true}) {
-      Grouped g;
-      g.counts = {130, 0, 1, 257, 9};
-      g.m = masked ? 260 : 397;
-      g.masked = masked;
-      g.n = 600;
-      g.k = 700;
-      g.d = masked ? DType::bf16 : DType::f32;
-      g.bias = masked ? DType::none : DType::f32;
-      g.options = {{"variant", "gemm_wgmma_fp8"}, {"tile_n", width}, {"split_k", "1"}, {"share", "0"}};
-      ran += check(g);
+      ran += check_grouped(
+          {.m = masked ? 260 : 397,
+           .n = 600,
+           .k = 700,
+           .d = masked ? DType::bf16 : DType::f32,
+           .bias = masked ? DType::none : DType::f32,
+           .options = {{"variant", "gemm_wgmma_fp8"}, {"tile_n", width}, {"split_k", "1"}, {"share", "0"}},
+           .counts = {130, 0, 1, 257, 9},
+           .masked = masked});
     }
   }
   if (ran == 0) GTEST_SKIP() << "no device of compute capability 9.0";
@@ -326,11 +281,8 @@ TEST_F(OpenClGrouped, HeavyWeightsPastFourGiBAreFound) {
   const std::vector<float> scales(static_cast<std::size_t>(kMatrices * (kN / 128) * (kK / 128)), 1.0f);
   int ran = 0;
   for (const auto& device : devices()) {
-    Grouped g;
-    g.counts.assign(std::size_t{kMatrices}, 0);
-    g.counts.back() = g.m = 3;
-    g.n = kN;
-    g.k = kK;
+    Case g{.m = 3, .n = kN, .k = kK, .counts = Counts(std::size_t{kMatrices})};
+    g.counts.back() = 3;
     const backend::GemmDesc desc = g.desc();
     if (const auto support = device->supports(desc); support.reason != backend::Reason::none) {
       EXPECT_EQ(support.reason, backend::Reason::device_memory) << support.text;

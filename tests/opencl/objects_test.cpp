@@ -10,7 +10,7 @@
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/objects.h"
 #include "tests/opencl/errors.h"
-#include "tests/opencl/harness.h"
+#include "tests/opencl/one_launch.h"
 
 namespace ironcl::opencl::testing {
 namespace {
@@ -270,27 +270,10 @@ TEST_F(OpenClObjects, ACallExpectsNothingOfItsWorkspace) {
 }
 
 TEST_F(OpenClObjects, EveryCallOnTilesTakesAllItsBlocks) {
-  // Blocks are counted in the workspace: in one that was zero by chance the first call is right in any case.
   for (const auto& device : devices()) {
-    Case c{.m = 70, .n = 200, .k = 640, .options = {{"variant", "gemm_amx"}}};
+    const Case c{.m = 70, .n = 200, .k = 640, .options = {{"variant", "gemm_amx"}}};
     if (device->supports(c.desc()).reason != backend::Reason::none) continue;
-    Ready ready(*device, c);
-    const auto fill = [&](const backend::Span& span, std::uint8_t with) {
-      const std::vector<std::uint8_t> bytes(span.size, with);
-      ready.queue->write(span, bytes.data(), HostSemantics::copied_before_return);
-    };
-    const std::uint64_t bytes = ready.plan->info().workspace_bytes;
-    ASSERT_NE(bytes, 0u);
-    ready.args.workspace = {device->create_buffer(bytes), 0, bytes};
-    fill(ready.args.workspace, 0);
-    std::vector<float> first;
-    for (int call = 0; call < 3; ++call) {
-      fill(ready.args.d, 0xff);
-      ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver);
-      const std::vector<float> d = d_of(ready, *ready.queue);
-      if (call == 0) first = d;
-      EXPECT_EQ(std::memcmp(d.data(), first.data(), d.size() * sizeof(float)), 0) << "call " << call;
-    }
+    expect_calls_do_not_see_each_other(*device, c);  // Blocks are counted in the workspace.
     return;
   }
   GTEST_SKIP() << "no processor with tiles that work";

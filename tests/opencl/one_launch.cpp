@@ -25,7 +25,7 @@ void expect_one_launch_is_right(backend::Device& device, const std::string& vari
     c.seed = seed;
     Outcome outcome = run(device, c, make_data(c));
     expect_right(outcome, c, device.props().name);
-    return outcome.raw;
+    return outcome.bytes;
   };
   for (const auto& shape : shapes) {
     ++seed;

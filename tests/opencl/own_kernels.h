@@ -4,8 +4,6 @@
 // and its verdict).
 #pragma once
 
-#include <unistd.h>
-
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -14,6 +12,7 @@
 #include <vector>
 
 #include "tests/opencl/harness.h"
+#include "tests/temp_dir.h"
 
 namespace ironcl::opencl::testing {
 
@@ -39,24 +38,17 @@ class OwnKernels : public ::testing::Test {
  protected:
   void SetUp() override {
     if (devices().empty()) GTEST_SKIP() << why_no_devices();
-    dir_ = std::filesystem::temp_directory_path() / ("ironcl_own_kernels_" + std::to_string(getpid()) + "_" +
-                                                     ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    std::filesystem::remove_all(dir_);
-    std::filesystem::create_directories(dir_);
     for (const char* from : {IRONCL_CL_DIR, IRONCL_TEST_CL_DIR}) {
       for (const auto& entry : std::filesystem::directory_iterator(from))
         if (entry.path().extension() == ".cl")
           std::filesystem::copy_file(entry.path(), dir_ / entry.path().filename());
     }
   }
-  void TearDown() override {
-    if (!dir_.empty()) std::filesystem::remove_all(dir_);
-  }
 
   /// Devices that have these variants of own_kernels/ besides.
   Made with(std::vector<Variant (*)()> variants, const std::string& cache_dir = "", backend::Log* log = nullptr) {
     Config config;
-    config.kernel_dir = dir_.string();
+    config.kernel_dir = dir_.path();
     config.cache_dir = cache_dir;
     config.more_variants = std::move(variants);
     return make(config, log);
@@ -88,7 +80,7 @@ class OwnKernels : public ::testing::Test {
     std::ofstream(dir_ / file) << text.replace(at, was.size(), now);
   }
 
-  std::filesystem::path dir_;  ///< The copy.
+  TempDir dir_;  ///< The copy.
 };
 
 /// A product with K groups of `group` on the side of A.

@@ -16,6 +16,7 @@
 #include "backends/opencl/device.h"
 #include "backends/opencl/toolchain.h"
 #include "tests/opencl/harness.h"
+#include "tests/temp_dir.h"
 
 namespace ironcl::opencl::testing {
 namespace {
@@ -24,12 +25,6 @@ namespace fs = std::filesystem;
 
 class ProgramCacheTest : public ::testing::Test {
  protected:
-  void SetUp() override {
-    dir_ = fs::temp_directory_path() / ("ironcl_cache_" + std::to_string(getpid()) + "_" +
-                                        ::testing::UnitTest::GetInstance()->current_test_info()->name());
-    fs::remove_all(dir_);
-  }
-  void TearDown() override { fs::remove_all(dir_); }
   int entries(const std::string& ending) const {
     int count = 0;
     if (fs::exists(dir_)) {
@@ -37,7 +32,8 @@ class ProgramCacheTest : public ::testing::Test {
     }
     return count;
   }
-  fs::path dir_;
+  const TempDir temp_;
+  const fs::path dir_ = temp_ / "cache";  ///< Not there yet.
 };
 
 std::vector<unsigned char> some_bytes(std::size_t count, unsigned seed) {

@@ -17,66 +17,41 @@ namespace {
 
 using backend::DType;
 
-struct Quantised {
-  std::vector<std::uint8_t> codes;
-  std::vector<float> scales;
-};
-
-/// Runs a plan for its codes alone.
-Quantised on_device(backend::Device& device, const std::vector<std::uint8_t>& x, DType source, std::int64_t m,
-                    std::int64_t k, std::int64_t lda, DType type, const numerics::ScaleGrid& grid,
-                    const numerics::Quantizer& quantizer) {
-  Case c{.m = m, .n = 1, .k = k, .a_source = source, .a = type, .b = type, .a_grid = grid, .lda = lda};
-  backend::GemmDesc desc = c.desc();
-  desc.a_quantizer = quantizer;
-  const auto plan = device.create_gemm(desc);
-  const std::vector<std::uint8_t> b(static_cast<std::size_t>(k), 0);
-  const std::vector<float> scale(static_cast<std::size_t>(c.b_grid.scale_cols(k)), 1.0f);
-  backend::WeightsDesc w;
-  w.dtype = type;
-  w.n = 1;
-  w.k = w.ld = k;
-  w.scale = desc.b_scale;
-  w.data = reinterpret_cast<const std::byte*>(b.data());
-  w.scales = reinterpret_cast<const std::byte*>(scale.data());
-  w.plan = plan;
-  const auto queue = device.create_queue();
-  const auto buffer = [&](std::size_t bytes) { return backend::Span{device.create_buffer(bytes), 0, bytes}; };
-  Quantised out;
-  out.codes.resize(static_cast<std::size_t>(m * k));
-  out.scales.resize(static_cast<std::size_t>(grid.scale_rows(m) * grid.scale_cols(k)));
-  backend::GemmArgs args;
-  args.m = m;
-  args.weights = device.prepare_weights(w);
-  args.a = buffer(x.size());
-  args.d = buffer(static_cast<std::size_t>(m) * 4);
-  args.a_quantized = buffer(out.codes.size());
-  args.a_quantized_scale = buffer(out.scales.size() * 4);
-  queue->write(args.a, x.data(), backend::HostSemantics::stable_until_event);
-  plan->enqueue(queue, args);
-  queue->read(args.a_quantized, out.codes.data());
-  queue->read(args.a_quantized_scale, out.scales.data());
-  queue->finish();
-  return out;
-}
-
+/// Codes and scales that a plan makes of `values`.
 void expect_same(backend::Device& device, const std::vector<float>& values, DType source, std::int64_t m,
                  std::int64_t k, std::int64_t lda, DType type, const numerics::ScaleGrid& grid,
                  const numerics::Quantizer& quantizer) {
   std::vector<std::uint8_t> x(values.size() * numerics::size_of(source));
   numerics::encode(source, values, x.data());
-  const Quantised got = on_device(device, x, source, m, k, lda, type, grid, quantizer);
-  Quantised want = got;
-  numerics::quantize(source, x.data(), m, k, lda, type, grid, quantizer, want.codes, want.scales);
+  Ready ready(device, {.m = m,
+                       .k = k,
+                       .a_source = source,
+                       .a = type,
+                       .b = type,
+                       .a_grid = grid,
+                       .lda = lda,
+                       .a_quantizer = quantizer});
+  std::vector<std::uint8_t> codes(static_cast<std::size_t>(m * k)), want_codes = codes;
+  std::vector<float> scales(static_cast<std::size_t>(grid.scale_rows(m) * grid.scale_cols(k))), want_scales = scales;
+  const auto buffer = [&](std::size_t bytes) { return backend::Span{device.create_buffer(bytes), 0, bytes}; };
+  ready.args.a = buffer(x.size());
+  ready.args.a_quantized = buffer(codes.size());
+  ready.args.a_quantized_scale = buffer(scales.size() * sizeof(float));
+  ready.queue->write(ready.args.a, x.data(), backend::HostSemantics::stable_until_event);
+  ready.plan->enqueue(ready.queue, ready.args);
+  ready.queue->read(ready.args.a_quantized, codes.data());
+  ready.queue->read(ready.args.a_quantized_scale, scales.data());
+  ready.queue->finish();
+  numerics::quantize(source, x.data(), m, k, lda, type, grid, quantizer, want_codes, want_scales);
   const std::string where = device.props().name + ": " + std::string(numerics::name_of(source)) + " to " +
                             std::string(numerics::name_of(type)) + ", groups of " + std::to_string(grid.group_rows) +
                             "x" + std::to_string(grid.group_cols);
-  for (std::size_t i = 0; i < want.scales.size(); ++i) {
-    ASSERT_EQ(std::bit_cast<std::uint32_t>(got.scales[i]), std::bit_cast<std::uint32_t>(want.scales[i]))
-        << where << ", scale " << i << ": got " << got.scales[i] << ", expected " << want.scales[i];
+  for (std::size_t i = 0; i < scales.size(); ++i) {
+    ASSERT_EQ(std::bit_cast<std::uint32_t>(scales[i]), std::bit_cast<std::uint32_t>(want_scales[i]))
+        << where << ", scale " << i << ": got " << scales[i] << ", expected " << want_scales[i];
   }
-  for (std::size_t i = 0; i < want.codes.size(); ++i) {
-    ASSERT_EQ(int{got.codes[i]}, int{want.codes[i]})
+  for (std::size_t i = 0; i < codes.size(); ++i) {
+    ASSERT_EQ(int{codes[i]}, int{want_codes[i]})
         << where << ", row " << i / static_cast<std::size_t>(k) << ", column " << i % static_cast<std::size_t>(k);
   }
 }

@@ -213,7 +213,7 @@ TEST(OpenClTensorCores, TilesOfOtherWidthsMakeTheSameSums) {
                        {"ahead", turn % 2 == 0 ? "4" : "0"}};
           Outcome outcome = run(*device, c, data);
           expect_right(outcome, c, device->props().name);
-          return outcome.raw;
+          return outcome.bytes;
         };
         EXPECT_TRUE(made(std::to_string(width)) == made("128")) << c.line();
       }
@@ -501,7 +501,7 @@ TEST(OpenClTensorCores, TilesInPartsOfKAreRightAndTheSameOnEveryCall) {
         const Data data = make_data(c);
         const Outcome first = run(*device, c, data);
         expect_right(first, c, device->props().name);
-        for (int again = 0; again < 3; ++again) EXPECT_TRUE(run(*device, c, data).raw == first.raw) << c.line();
+        for (int again = 0; again < 3; ++again) EXPECT_TRUE(run(*device, c, data).bytes == first.bytes) << c.line();
       }
     }
   }

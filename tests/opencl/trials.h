@@ -7,8 +7,20 @@
 #include <string>
 
 #include "tests/opencl/harness.h"
+#include "tests/temp_dir.h"
 
 namespace ironcl::opencl::testing {
+
+/// A folder with a program in it that is started in place of the real one.
+class TrialPrograms : public ::testing::Test {
+ protected:
+  std::string program(const std::string& lines) const {
+    const std::filesystem::path path = dir_.file("program", "#!/bin/sh\n" + lines + "\n");
+    std::filesystem::permissions(path, std::filesystem::perms::owner_all);
+    return path;
+  }
+  TempDir dir_;
+};
 
 /// "right", or why not.
 inline std::string trial_of(backend::Device& device, std::string_view variant) {

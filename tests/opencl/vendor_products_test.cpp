@@ -51,7 +51,7 @@ TEST_F(OpenClVendorProducts, MatrixProductsOfSubGroupsServeManyMatrices) {
   const auto made = with_file(dpas_by_hand, "#include \"gemm_dpas.cl\"\n");
   for (const auto& device : made.devices) {
     const int own = dynamic_cast<Device&>(*device).context()->features.dpas_lanes;
-    Grouped g{.counts = {3, 0, 20, 9}, .n = 70, .k = 200};
+    Case g{.n = 70, .k = 200, .counts = {3, 0, 20, 9}};
     g.options = {{"variant", "dpas_by_hand"}, {"lanes", own == 8 ? "8" : "16"}, {"tile_m", "8"}, {"split_k", "2"}};
     expect_right_in_both_layouts(*device, g, 40, 21);
   }

@@ -155,7 +155,7 @@ TEST_F(OpenClWarpProducts, QuantiseWhatTheyMultiply) {
 TEST_F(OpenClWarpProducts, ServeManyMatrices) {
   const auto made = with_file(warp_by_hand, kMmaByHand);
   for (const auto& device : made.devices) {
-    Grouped g{.counts = {3, 0, 20, 9}, .n = 70, .k = 300, .options = of_mma({{"tile_m", "8"}, {"warps", "4"}})};
+    Case g{.n = 70, .k = 300, .options = of_mma({{"tile_m", "8"}, {"warps", "4"}}), .counts = {3, 0, 20, 9}};
     for (const DType source : {DType::none, DType::bf16}) {
       g.a_source = source;
       expect_right_in_both_layouts(*device, g, 40, 21);
@@ -170,7 +170,7 @@ TEST_F(OpenClWarpProducts, ScheduleRowsThemselvesWhereTheyAreFew) {
   const auto made = with_file(warp_by_hand, kMmaByHand);
   for (const auto& device : made.devices) {
     for (const auto& [rows, steps] : {std::pair<std::int64_t, std::size_t>{32, 1}, {32000, 2}}) {
-      Grouped g{.counts = {3, 0, 20, 9}, .m = rows, .n = 70, .k = 256, .options = of_mma({{"tile_m", "8"}})};
+      Case g{.m = rows, .n = 70, .k = 256, .options = of_mma({{"tile_m", "8"}}), .counts = {3, 0, 20, 9}};
       const auto plan = device->create_gemm(g.desc());
       EXPECT_EQ(dynamic_cast<const Gemm&>(*plan).step_names().size(), steps);
     }
@@ -248,7 +248,7 @@ TEST_F(OpenClWarpProducts, OfTilesDecodeEveryCodeByIntegers) {
 TEST_F(OpenClWarpProducts, OfTilesServeManyMatrices) {
   const auto made = with_file(tiles_by_hand, kTilesByHand);
   for (const auto& device : made.devices) {
-    Grouped g{.counts = {3, 0, 70}, .n = 70, .k = 300};
+    Case g{.n = 70, .k = 300, .counts = {3, 0, 70}};
     g.options = of_tiles({{"tile_n", "64"}, {"half_rows", "1"}, {"split_k", "2"}});
     expect_right_in_both_layouts(*device, g, 80, 71);
   }

@@ -130,7 +130,7 @@ TEST_F(OpenClWaveProducts, ServeManyMatrices) {
     SCOPED_TRACE(form.gpu);
     const auto made = with_file(wave_by_hand, by_hand(form));
     for (const auto& device : made.devices) {
-      Grouped g{.counts = {3, 0, 40, 9}, .n = 70, .k = 200};
+      Case g{.n = 70, .k = 200, .counts = {3, 0, 40, 9}};
       g.options = options(form, {{"tile_m", wide(form) ? "32" : "16"}, {"waves", "1"}, {"split_k", "2"}});
       expect_right_in_both_layouts(*device, g, 60, 41);
     }
@@ -263,7 +263,7 @@ TEST_F(OpenClWaveProducts, HeavyCompileToTheInstructionsOfEachGpuThatAClangHereK
   for (const WaveForm& form : kWaveForms) {
     for (const char* clang : {"clang-22", "clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16",
                               "clang-15", "clang-14", "clang"}) {
-      const std::string f16 = compiled(clang, dir_, form, "gemm_wave.cl", "");
+      const std::string f16 = compiled(clang, dir_.path(), form, "gemm_wave.cl", "");
       if (f16.find("not found") != std::string::npos || f16.find("invalid target ID") != std::string::npos ||
           f16.find("No available targets") != std::string::npos)
         continue;
@@ -271,9 +271,9 @@ TEST_F(OpenClWaveProducts, HeavyCompileToTheInstructionsOfEachGpuThatAClangHereK
         return std::regex_search(assembly, std::regex(std::string("\\t") + instruction + "[ _]"));
       };
       EXPECT_TRUE(has(f16, form.f16)) << form.gpu << " " << clang << ": " << f16.substr(0, 2000);
-      const std::string bf16 = compiled(clang, dir_, form, "gemm_wave.cl", "-DA_TYPE=5");
+      const std::string bf16 = compiled(clang, dir_.path(), form, "gemm_wave.cl", "-DA_TYPE=5");
       EXPECT_TRUE(has(bf16, form.bf16)) << form.gpu << " " << clang << ": " << bf16.substr(0, 2000);
-      const std::string i8 = compiled(clang, dir_, form, "gemm_wave.cl", "-DA_TYPE=7 -DB_TYPE=7");
+      const std::string i8 = compiled(clang, dir_.path(), form, "gemm_wave.cl", "-DA_TYPE=7 -DB_TYPE=7");
       EXPECT_TRUE(has(i8, form.i8)) << form.gpu << " " << clang << ": " << i8.substr(0, 2000);
       tried += std::string(" ") + form.gpu + " by " + clang;
       break;
