@@ -9,7 +9,7 @@ mkdir -p "$work"
 cp -r "$skeleton" "$work/skeleton"
 cd "$work"
 sed -n '/^```sh$/,/^```$/p' skeleton/README.md | grep -v '^```' |
-  sed -e "s|-DCMAKE_PREFIX_PATH=/where/ironcl/is|-DIRONCL_INCLUDE_DIR=$include|" > recipe.sh
+  sed -e "s|[$]PWD/../host/include|$include|" > recipe.sh
 if [ -n "$ironcl" ]; then
   sed -i -e "s|\.so ironcl devices|.so $ironcl devices|" recipe.sh
 else
