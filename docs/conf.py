@@ -58,6 +58,7 @@ generate.generate(os.environ.get("IRONCL", ROOT / "build/release/bin/ironcl"))
 def setup(app):
     """Leads links to pages outside of docs/ to what generate.py makes of them."""
     def lead(app, name, source):
-        source[0] = source[0].replace("](../plugins/skeleton/README.md", "](/generated/skeleton.md")
+        for outside, inside in (("../plugins/skeleton/README.md", "/generated/skeleton.md"), ("../README.md", "/index.md")):
+            source[0] = source[0].replace(f"]({outside}", f"]({inside}")
 
     app.connect("source-read", lead)
