@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A, ready for a layer: values that the caller has, codes with their scales, made up, or out of files by reference
+// A, ready for a layer: values that the caller has, codes with their scales, random, or out of files by reference
 // ("FILE:TENSOR", "FILE:VALUES,SCALES"), as expected outputs are. Next door: layer_problem.h (how A enters a
 // product).
 #pragma once

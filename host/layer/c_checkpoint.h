@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the C doors of checkpoints share: the objects behind the handles, and what is thrown behind them as a status.
+// Shared by the C API of checkpoints: the objects behind the handles, and exceptions as statuses.
 // Next door: c_api.cpp (single matrices), c_api_experts.cpp (layers of experts).
 #pragma once
 

@@ -62,7 +62,7 @@ struct ExecutionSettings {
   std::uint64_t rotate_bytes = 0;  ///< As many copies of the weights as reach it, at least one, at most 64.
   WeightsPool* pool = nullptr;     ///< Copies of `layout` are taken from there or put there; its B is the operands'.
   std::string layout{};
-  std::size_t copies = 1;  ///< At least so many, whatever their size.
+  std::size_t copies = 1;  ///< At least this many, whatever their size.
 };
 
 /// One thread at a time.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What enters a layer of experts: x, and the routing of its tokens where the caller gives it; out of files, or
-// made up. Next door: activations.h (of a single matrix), judge.h.
+// random. Next door: activations.h (of a single matrix), judge.h.
 #pragma once
 
 #include <optional>

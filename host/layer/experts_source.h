@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layer of experts in host memory: its sizes, and its matrices when somebody asks for them. Out of a checkpoint, or
-// made up. Next door: graph.h (as a list of operations), experts.h (on a device).
+// random. Next door: graph.h (as a list of operations), experts.h (on a device).
 #pragma once
 
 #include <cstddef>

@@ -12,7 +12,7 @@
 //   (the shared expert: the last three over T rows)
 //   combine   combine    down, rows, weights, shared     -> y [T, H], in the order of the slots, rounded once
 //
-// Whoever works on layers walks the list: runner.h on a device, oracle.h in f64, judge.h value by value.
+// Three parts walk the list: runner.h on a device, oracle.h in f64, judge.h value by value.
 #pragma once
 
 #include <fmt/format.h>
@@ -103,7 +103,7 @@ struct Graph {
   std::vector<std::size_t> needed(const std::vector<ValueId>& given, ValueId wanted) const;
 };
 
-/// What a caller chooses of a layer of experts.
+/// The caller's choices for a layer of experts.
 struct ExpertsChoices {
   std::int64_t tokens = 0;                      ///< T: the most that a call will bring, at least 1.
   numerics::DType x = numerics::DType::bf16;    ///< What x comes in: f32, f16, bf16.

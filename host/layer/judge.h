@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One layer on several devices: against the f64 oracle, against each other, against outputs that another program
-// computed. Data only: whoever asks renders it.
+// computed. Data only; the caller renders it.
 #pragma once
 
 #include <cstdint>

@@ -40,7 +40,7 @@ struct ActivationRule {
 ActivationRule activation_rule(const checkpoint::LinearLayer& layer, numerics::DType x,
                                std::optional<numerics::ScaleGrid> x_block = std::nullopt);
 
-/// What a caller chooses of a layer's problem.
+/// The caller's choices for a layer's problem.
 struct ProblemChoices {
   std::int64_t m = 0;                            ///< Rows of A, at most.
   numerics::DType x = numerics::DType::bf16;     ///< What activations come in: f32, f16, bf16.

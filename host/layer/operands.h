@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operands of a problem in host memory, and what the oracle multiplies of them. Next door: synthetic.h (made up
+// The operands of a problem in host memory, and what the oracle multiplies of them. Next door: synthetic.h (random,
 // from a seed), activations.h and layer_problem.h (of a layer), execution.h (on a device).
 #pragma once
 
@@ -34,7 +34,7 @@ Operands of_matrix(const report::Problem& problem, const Operands& operands, std
 /// The operands of `problem`, whose A is the first rows of that of `operands`. Not of grouped problems. Borrows.
 Operands of_first_rows(const report::Problem& problem, const Operands& operands);
 
-/// What a plan that quantises A must arrive at, bit for bit.
+/// The result of a plan that quantises A, bit for bit.
 struct QuantizedA {
   std::vector<std::uint8_t> codes;  ///< [m, k]
   std::vector<float> scales;        ///< Tight, on problem.a_scale.grid.

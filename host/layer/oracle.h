@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a list of operations must come to: every value in f64, with how far a device may be from it. The bound of a
+// The right values of a list of operations, in f64, each with how far a device may be from it. The bound of a
 // value comes from its operation and the bounds of what enters that; docs/numerics.md derives them ("A layer of
 // experts"). Next door: graph.h (the list), judge.h (a device against it).
 #pragma once

@@ -100,7 +100,7 @@ IRONCL_API ironcl_status ironcl_layer_problem(ironcl_layer layer, const ironcl_l
  * file, and are read when they are prepared; those of a layer that lies transposed, and all scales, are copies. */
 IRONCL_API ironcl_status ironcl_layer_weights(ironcl_layer layer, ironcl_weights_desc* out_desc, ironcl_error* error);
 
-/* Gives back what one successful ironcl_layer_weights gave, once the weights are prepared: after as many calls as
+/* Releases what one successful ironcl_layer_weights gave, once the weights are prepared: after as many calls as
  * there were of that, its pointers end and the copies are freed. Without it they live until the checkpoint is closed,
  * a whole model twice in memory where layers lie transposed. Any thread. NULL: nothing happens. */
 IRONCL_API void ironcl_layer_release_weights(ironcl_layer layer);
@@ -142,9 +142,9 @@ typedef struct ironcl_experts_choices {
   int64_t tokens; /* T: the most that a call will bring, at least 1 */
 } ironcl_experts_choices;
 
-/* Plans, prepared weights and workspace of the layer `name` on a device, by its table: a registry's, or a plugin's
- * own, whose slots may be NULL. The checkpoint may be closed afterwards; `device` outlives the layer. Errors:
- * INCOMPATIBLE (a table of another ABI); as the layer's problem says; UNSUPPORTED with the device's reason;
+/* Plans, prepared weights and workspace of the layer `name` on a device, through its table: a registry's, or a
+ * plugin's own, whose slots may be NULL. The checkpoint may be closed afterwards; `device` outlives the layer.
+ * Errors: INCOMPATIBLE (a table of another ABI); as the layer's problem says; UNSUPPORTED with the device's reason;
  * INVALID_ARGUMENT for sizes. */
 IRONCL_API ironcl_status ironcl_experts_create(ironcl_checkpoint checkpoint, const char* name,
                                                const ironcl_plugin* api, ironcl_device device,

@@ -25,7 +25,7 @@
 
 namespace ironcl {
 
-/// What a caller chooses of a layer's problem; every field as in ironcl_layer_choices.
+/// The caller's choices for a layer's problem; every field as in ironcl_layer_choices.
 struct LayerChoices {
   std::int64_t m = 0;
   ironcl_dtype x = IRONCL_BF16;
@@ -100,7 +100,7 @@ class Layer {
   ironcl_layer_info info_{};
 };
 
-/// What there is of a layer of experts; every field as in ironcl_experts_info.
+/// Sizes and name of a layer of experts; every field as in ironcl_experts_info.
 struct ExpertsInfo {
   std::string name, problem;
   std::uint32_t experts = 0, top_k = 0;
@@ -156,7 +156,7 @@ class Checkpoint {
   std::shared_ptr<ironcl_checkpoint_t> owner_;
 };
 
-/// What a caller chooses of a layer of experts; every field as in ironcl_experts_choices.
+/// The caller's choices for a layer of experts; every field as in ironcl_experts_choices.
 struct ExpertsChoices {
   std::int64_t tokens = 1;
   ironcl_dtype x = IRONCL_BF16;

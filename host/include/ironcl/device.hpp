@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ironcl.hpp, part: devices. Next door: registry.hpp (finds them), problem.hpp (what they are asked).
+// ironcl.hpp, part: devices. Next door: registry.hpp (finds them), problem.hpp (what they run).
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// ironcl.hpp, part: who owns a plugin's objects. Next door: errors.hpp.
+// ironcl.hpp, part: owners of a plugin's objects. Next door: errors.hpp.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ namespace ironcl {
 
 namespace detail {
 
-/// What keeps the plugins of a registry loaded; shared by every object made with one of its devices.
+/// Keeps the plugins of a registry loaded; shared by every object made with one of its devices.
 struct RegistryOwner {
   ironcl_registry registry = nullptr;
   std::function<void(std::string_view)> log;

@@ -436,7 +436,7 @@ typedef struct ironcl_op_info {
 enum { IRONCL_PLUGIN_UNLOADABLE = 1u << 0 }; /* dlclose after unload() is safe */
 /* Every function may be called from any thread, subject to the objects' rules above. */
 typedef struct ironcl_plugin {
-  /* These six fields never move, in any major version: a misfit can be named. */
+  /* These six fields never move, in any major version, so that a misfit can be named. */
   uint32_t struct_size;
   uint32_t abi_major;
   uint32_t abi_minor;
@@ -452,7 +452,7 @@ typedef struct ironcl_plugin {
                         ironcl_error* error);
   void (*unload)(void);
 
-  /* Writes up to `capacity` devices and always their whole number; capacity 0 with out_devices NULL counts.
+  /* Writes up to `capacity` devices and always their whole number; capacity 0 with out_devices NULL only counts.
    * UNAVAILABLE (no driver) and OK with none are both fine. The order is the same in every process, and the handles
    * are the same in every call. */
   ironcl_status (*enumerate)(ironcl_device* out_devices, uint32_t capacity, uint32_t* out_count, ironcl_error* error);
