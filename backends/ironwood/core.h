@@ -63,7 +63,7 @@ struct HbmArray {
   std::int64_t rows = 0, cols = 0;  ///< Elements.
   std::int64_t row_bytes = 0;       ///< From a row to the next.
   std::uint32_t element_bytes = 1;
-  std::string part = {};  ///< What of the whole this is, such as "expert 3": behind the name in a timeline's labels.
+  std::string part = {};  ///< The part of the whole, such as "expert 3": follows the name in a timeline's labels.
   /// Null, or where each of `rows` rows lies, in rows of row_bytes: a gather. Outlives the array; trusted.
   const std::int32_t* row_index = nullptr;
 };

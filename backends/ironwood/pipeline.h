@@ -71,7 +71,7 @@ struct Step {
 /// Does the step's work on data (where there is any) and says what it costs.
 using Body = std::function<Work(const Step&)>;
 
-/// How the rows of a grouped problem were dealt.
+/// How the rows of a grouped problem were scheduled.
 struct VisitTotals {
   std::int64_t visits = 0;
   std::int64_t matrices = 0;         ///< That have rows.

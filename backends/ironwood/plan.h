@@ -50,7 +50,7 @@ struct PlanRequest {
 /// How the scales of an operand lie in HBM (always f32 there) and which part of them a step sees.
 /// Element (row group i, K group j) is at [i, j], or [j, i] where transposed.
 struct ScaleLayout {
-  bool transposed = false;  ///< One scale a row: K groups are the rows, so that a block is wide and not tall.
+  bool transposed = false;  ///< One scale per row: K groups are the rows, so that a block is wide and not tall.
   std::int64_t group_rows = 1, group_cols = 1;  ///< Elements of the operand; resolved, never 0.
   std::int64_t rows = 0, cols = 0;              ///< Of the array, after transposing.
   std::int64_t block_rows = 0, block_cols = 0;  ///< Of a step's block.

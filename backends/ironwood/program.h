@@ -30,7 +30,7 @@ struct MatrixRows {
 /// each matrix of a masked one.
 std::vector<MatrixRows> deal_rows(backend::Grouping grouping, std::int64_t m, std::span<const std::int32_t> counts);
 
-/// `rows` rows dealt as evenly as they can be among `matrices`, the first ones getting one more.
+/// `rows` rows scheduled as evenly as they can be among `matrices`, the first ones getting one more.
 std::vector<std::int32_t> even_counts(std::int64_t rows, std::int64_t matrices);
 
 /// A row of tiles that is multiplied with one matrix.
@@ -64,11 +64,11 @@ struct Operands {
   std::vector<MatrixRows> rows;  ///< Of a grouped problem: whose rows are whose.
 };
 
-/// The arrays of a call of `m` rows (at least 1), tight and without data. Of a grouped problem all its rows(), dealt
-/// as plan.matrix_rows says.
+/// The arrays of a call of `m` rows (at least 1), tight and without data. Of a grouped problem all its rows(), as
+/// plan.matrix_rows schedules them.
 Operands describe_operands(const Plan& plan, std::int64_t m);
 
-/// What a run took and moved.
+/// Time and traffic of a run.
 struct RunTotals {
   CoreTotals core;
   PipelineTotals copies;

@@ -46,7 +46,7 @@ class Gemm final : public backend::Gemm {
   const Choice choice_;
   WeightFormPtr weight_form_;
   Route route_;
-  std::string call_;          ///< What a call is called in errors.
+  std::string call_;          ///< The name of a call in errors.
   cl::Buffer counter_;        ///< Null where no step asked for it.
   cl::Buffer own_workspace_;  ///< Null until a call needs it.
   Exclusive own_memory_;      ///< Of counter_ and own_workspace_.

@@ -41,7 +41,7 @@ struct Features {
   /// Work-items of a wave, by the word of a device that has waves (cl_amd_device_attribute_query): 32 or 64; 0: it
   /// does not know the question.
   int wave_lanes = 0;
-  // What inline PTX may be tried, by the compute capability that the device says it has, and by no more than
+  // Inline PTX that may be tried: up to the compute capability that the device reports, and up to what
   // Config::ptx allows.
   bool ptx_sm_80 = false;  ///< 8.0 or more: mma.sync of f16 with f32 sums.
   bool ptx_sm_89 = false;  ///< 8.9 or more: conversions of fp8 codes; but for 9.0 by running them, all codes.

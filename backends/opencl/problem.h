@@ -29,7 +29,7 @@ std::string to_string(const Tuning& tuning);  ///< "tile_k=16,tile_m=64"
 /// A problem, with what kernels and their prices derive of it.
 struct Problem : backend::GemmDesc {
   Problem() = default;
-  /// Throws invalid_argument for an expected_rows that is none.
+  /// Throws invalid_argument for an invalid expected_rows.
   explicit Problem(const backend::GemmDesc& desc);
   /// Dense, rows tight, without scales.
   Problem(std::int64_t m, std::int64_t n, std::int64_t k, int k_group, backend::DType a, backend::DType b,
@@ -62,7 +62,7 @@ struct Problem : backend::GemmDesc {
   /// with all tunables, from the same tables, so that D has the same bits. (Not a masked one whose caller expects
   /// other numbers of rows than its capacity.)
   Problem selected() const;
-  /// What selection prices instead of a grouped problem: one product with the rows that a matrix which has rows has
+  /// The dense problem whose estimate stands for a grouped one: the rows that a matrix which has rows has
   /// on average, and the columns of all of those. Its matrices have unlike numbers of rows: mean_over_rows.
   Problem priced() const;
   /// The mean of cost(rows) over the matrices that have rows, where each row of the grouped problem has chosen its

@@ -41,7 +41,7 @@ std::string file_name(const Key& key);
 /// The key of a file name of either spelling; empty where it is not such a name.
 std::optional<Key> parse_file_name(std::string_view name);
 
-/// What we say of one number of rows. Empty variant: the entry has no "ironcl" member (another tool's table).
+/// Our member for one number of rows. Empty variant: the entry has no "ironcl" member (another tool's table).
 struct Entry {
   std::string variant;
   std::vector<std::pair<std::string, std::string>> options;

@@ -14,7 +14,7 @@ namespace ironcl {
 
 namespace detail {
 
-/// Arguments in C: a head, which all kinds have alike, and then their own members. Borrows `wait`.
+/// Arguments in C: a head common to all kinds, then their own members. Borrows `wait`.
 template <class Struct, class... Members>
 Struct arguments(const std::vector<ironcl_event>& wait, const Members&... members) {
   return {sizeof(Struct), kKind<Struct>, wait.data(), nullptr, static_cast<std::uint32_t>(wait.size()), 0,
