@@ -75,14 +75,14 @@ void scores(Score score, std::span<const float> logits, std::span<float> out) no
 void choose(const Routing& routing, std::span<const float> scores, std::span<const float> bias,
             std::span<std::int32_t> ids, std::span<float> weights) {
   const std::int64_t groups = routing.expert_groups, k = routing.top_k;
-  expect(routing.experts > 0 && groups > 0 && routing.experts % groups == 0, "groups do not divide the experts");
+  expect(routing.experts > 0 && groups > 0 && routing.experts % groups == 0, "the groups must divide the experts");
   const std::int64_t size = routing.experts / groups;
-  expect(routing.top_groups > 0 && routing.top_groups <= groups, "top_groups is not 1 to the number of groups");
-  expect(k > 0 && k <= routing.top_groups * size, "top_k is not 1 to the experts of the groups that stay");
-  expect(!routing.best_of_two || size > 1, "groups of one expert have no two best");
-  expect(std::ssize(scores) == routing.experts, "scores are not one for each expert");
-  expect(bias.empty() || bias.size() == scores.size(), "the bias is not one for each expert");
-  expect(std::ssize(ids) == k && std::ssize(weights) == k, "ids or weights are not top_k");
+  expect(routing.top_groups > 0 && routing.top_groups <= groups, "top_groups must be 1 to the number of groups");
+  expect(k > 0 && k <= routing.top_groups * size, "top_k must be 1 to the number of experts in the groups that stay");
+  expect(!routing.best_of_two || size > 1, "best_of_two needs groups of two experts or more");
+  expect(std::ssize(scores) == routing.experts, "scores must have one entry per expert");
+  expect(bias.empty() || bias.size() == scores.size(), "the bias must have one entry per expert");
+  expect(std::ssize(ids) == k && std::ssize(weights) == k, "ids and weights must have top_k entries");
 
   std::vector<float> keys(scores.begin(), scores.end());
   for (std::size_t e = 0; e < bias.size(); ++e) keys[e] += bias[e];
@@ -111,10 +111,10 @@ void sort_by_expert(std::span<const std::int32_t> ids, std::int64_t top_k, const
                     std::span<std::int32_t> counts, std::span<std::int32_t> token_of_row,
                     std::span<std::int32_t> row_of_slot) {
   const std::int64_t rows = layout.capacity == 0 ? std::ssize(ids) : checked_mul(layout.local, layout.capacity);
-  expect(top_k > 0 && std::ssize(ids) % top_k == 0, "ids are not top_k per token");
-  expect(std::ssize(counts) == layout.local, "counts are not one for each expert that is here");
+  expect(top_k > 0 && std::ssize(ids) % top_k == 0, "ids must have top_k entries per token");
+  expect(std::ssize(counts) == layout.local, "counts must have one entry per local expert");
   expect(std::ssize(token_of_row) >= rows, "token_of_row is too short");
-  expect(row_of_slot.size() == ids.size(), "row_of_slot is not one for each slot");
+  expect(row_of_slot.size() == ids.size(), "row_of_slot must have one entry per slot");
 
   const auto here = [&](std::int32_t id) { return id >= layout.first && id < layout.first + layout.local; };
   const auto place = [&](std::int32_t id) { return static_cast<std::size_t>(id - layout.first); };
