@@ -339,8 +339,9 @@ class Device {
   virtual std::string query(std::string_view key, const GemmDesc* desc) = 0;
   virtual std::shared_ptr<Queue> create_queue() = 0;
   virtual std::shared_ptr<Buffer> create_buffer(std::uint64_t size) = 0;
-  enum class Memory : std::uint32_t { host_pointer = 1, cl_mem = 2 };
-  /// Wraps memory that the application owns. Default: unimplemented.
+  enum class Memory : std::uint32_t { host_pointer = 1, cl_mem = 2, pinned_host = 3 };
+  /// Wraps memory that the application owns; pinned_host: allocates `size` bytes for the host, whose address goes to
+  /// the void* that `handle` points to, as a buffer of no bytes. Default: unimplemented.
   virtual std::shared_ptr<Buffer> import_buffer(Memory kind, void* handle, std::uint64_t size) {
     (void)kind, (void)handle, (void)size;
     throw Error(Status::unimplemented, "this backend imports no foreign memory");

@@ -160,6 +160,7 @@ std::shared_ptr<backend::Buffer> Device::import_buffer(Memory kind, void* handle
     }
     return std::make_shared<Buffer>(context_, static_cast<cl_mem>(handle), size);
   }
+  if (kind == Memory::pinned_host) return std::make_shared<PinnedHost>(context_, size, *static_cast<void**>(handle));
   if (!context_->features.unified_memory) {
     throw Error(Status::unsupported, "{} does not share the host's memory; create a buffer and write to it",
                 context_->features.name);

@@ -58,6 +58,22 @@ Buffer::Buffer(ContextPtr context, cl_mem memory, std::uint64_t size) : context_
   });
 }
 
+PinnedHost::PinnedHost(ContextPtr context, std::uint64_t size, void*& host) : context_(std::move(context)) {
+  guarded(fmt::format("{} bytes of pinned host memory", size), [&] {
+    queue_ = cl::CommandQueue(context_->context, context_->device);
+    memory_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE | CL_MEM_ALLOC_HOST_PTR, size);
+    host = host_ = queue_.enqueueMapBuffer(memory_, CL_TRUE, CL_MAP_READ | CL_MAP_WRITE, 0, size);
+  });
+}
+
+PinnedHost::~PinnedHost() {
+  try {
+    queue_.enqueueUnmapMemObject(memory_, host_);
+    queue_.finish();
+  } catch (const cl::Error&) {  // Nobody to tell.
+  }
+}
+
 Event::Event(ContextPtr context, std::vector<cl::Event>&& commands, std::vector<std::shared_ptr<Event>> causes)
     : context_(std::move(context)),
       causes_(std::make_move_iterator(causes.begin()), std::make_move_iterator(causes.end())),

@@ -30,6 +30,20 @@ class Buffer final : public backend::Buffer {
   cl::Buffer memory_;
 };
 
+/// Host memory that stays mapped. Commands cannot name it.
+class PinnedHost final : public backend::Buffer {
+ public:
+  PinnedHost(ContextPtr context, std::uint64_t size, void*& host);
+  ~PinnedHost() override;
+  std::uint64_t size() const noexcept override { return 0; }
+
+ private:
+  ContextPtr context_;
+  cl::CommandQueue queue_;
+  cl::Buffer memory_;
+  void* host_ = nullptr;
+};
+
 /// One or several commands of a queue, in its order. Calls that wait for one another make chains as long as
 /// a program runs: an event lets go of what it waited for once it is known to have ended, and neither asking nor
 /// destroying a chain recurses.

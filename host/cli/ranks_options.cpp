@@ -6,6 +6,8 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
+#include <cmath>
 #include <cstdio>
 #include <map>
 
@@ -13,6 +15,7 @@
 #include "host/cli/command.h"
 #include "host/cli/compare_report.h"
 #include "host/cli/device_list.h"
+#include "host/cli/parse_option.h"
 #include "host/layer/layer_problem.h"
 #include "host/layer/selection.h"
 #include "host/report/table.h"
@@ -26,16 +29,18 @@ void RanksOptions::declare(CLI::App& app) {
       ->option_text("column|row|auto|experts")
       ->check(CLI::IsMember({"column", "row", "auto", "experts"}));
   app.add_flag("--ragged", ragged_, "even ranges for ranks, wherever blocks of scales begin");
+  add_number(app, "--rank-timeout", timeout_, CLI::Range(0.001, 1e6), "seconds after which a silent rank has hung");
 }
 
 void RanksOptions::start() {
   if (!on_) {
-    if (split_ != "auto" || ragged_) usage("--split and --ragged are about ranks; give --ranks too");
+    if (split_ != "auto" || ragged_ || timeout_ != 300)
+      usage("--split, --ragged and --rank-timeout are about ranks; give --ranks too");
     return;
   }
   std::unique_ptr<ranks::Transport> processes = ranks::open_processes();
   if (!processes) return;
-  launch_ = std::make_unique<ranks::Launch>(std::move(processes), ranks::Group::Settings());
+  launch_ = std::make_unique<ranks::Launch>(std::move(processes), group_settings());
   if (launch_->speaks()) return;
   for (std::FILE* stream : {stdout, stderr})
     if (std::freopen("/dev/null", "w", stream) == nullptr) usage("/dev/null cannot be opened");
@@ -78,7 +83,7 @@ std::vector<ironcl::Device> RanksOptions::devices(const ironcl::Registry& regist
       usage(
           "--ranks: this process is alone, and there is one device; start it with mpirun -n RANKS, or give a "
           "--device for each rank (one may be given several times)");
-    launch_ = std::make_unique<ranks::Launch>(found);
+    launch_ = std::make_unique<ranks::Launch>(found, group_settings());
     return {found.front()};
   }
   const ironcl::Device mine = found[static_cast<std::size_t>(ranks::local_rank()) % found.size()];
@@ -90,6 +95,10 @@ std::string RanksOptions::command_tail(const std::vector<std::string>& uris) con
   std::string tail;
   for (const std::string& uri : uris) tail += on_ ? " --device " + shell_word(uri) : "";
   return tail;
+}
+
+ranks::Group::Settings RanksOptions::group_settings() const {
+  return {.timeout = std::chrono::milliseconds(std::llround(timeout_ * 1000))};
 }
 
 ranks::SpreadSettings RanksOptions::settings() const {

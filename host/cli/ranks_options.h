@@ -42,7 +42,10 @@ class RanksOptions {
   ranks::SpreadSettings settings() const;
 
  private:
+  ranks::Group::Settings group_settings() const;
+
   bool on_ = false, ragged_ = false;
+  double timeout_ = 300;  ///< Seconds.
   std::string split_ = "auto", digest_;
   std::unique_ptr<ranks::Launch> launch_;
   std::optional<ranks::SpreadLayers> spread_;

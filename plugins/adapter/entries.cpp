@@ -159,8 +159,9 @@ ironcl_status buffer_create(ironcl_device device, const ironcl_buffer_desc* desc
     handle->device = state;
     if (const auto* part = find_in_chain(known.next, IRONCL_CHAIN_NATIVE_MEMORY, "buffer_desc")) {
       const auto memory = read_struct(reinterpret_cast<const ironcl_native_memory*>(part), "native_memory");
-      if (memory.kind != IRONCL_MEMORY_HOST_POINTER && memory.kind != IRONCL_MEMORY_CL_MEM) {
-        unimplemented("native_memory.kind is {}; this plugin knows 1 (host pointer) and 2 (cl_mem)", memory.kind);
+      if (memory.kind < IRONCL_MEMORY_HOST_POINTER || memory.kind > IRONCL_MEMORY_PINNED_HOST) {
+        unimplemented("native_memory.kind is {}; this plugin knows 1 (host pointer), 2 (cl_mem) and 3 (pinned host)",
+                      memory.kind);
       }
       require(memory.handle, "native_memory.handle");
       if (memory.kind == IRONCL_MEMORY_HOST_POINTER) {
@@ -169,7 +170,7 @@ ironcl_status buffer_create(ironcl_device device, const ironcl_buffer_desc* desc
       handle->buffer = made(
           state->device->import_buffer(static_cast<backend::Device::Memory>(memory.kind), memory.handle, known.size),
           "buffer");
-      handle->buffer->imported = memory.handle;
+      if (memory.kind != IRONCL_MEMORY_PINNED_HOST) handle->buffer->imported = memory.handle;
       handle->buffer->is_host_pointer = memory.kind == IRONCL_MEMORY_HOST_POINTER;
     } else {
       handle->buffer = made(state->device->create_buffer(known.size), "buffer");

@@ -72,6 +72,7 @@ IRONCL_SAME(HostSemantics::copied_before_return, IRONCL_HOST_COPIED_BEFORE_RETUR
 IRONCL_SAME(HostSemantics::stable_until_event, IRONCL_HOST_STABLE_UNTIL_EVENT);
 IRONCL_SAME(backend::Device::Memory::host_pointer, IRONCL_MEMORY_HOST_POINTER);
 IRONCL_SAME(backend::Device::Memory::cl_mem, IRONCL_MEMORY_CL_MEM);
+IRONCL_SAME(backend::Device::Memory::pinned_host, IRONCL_MEMORY_PINNED_HOST);
 #undef IRONCL_SAME
 
 }  // namespace ironcl::adapter

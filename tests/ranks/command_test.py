@@ -66,8 +66,15 @@ class Threads(unittest.TestCase):
         self.assertIn("; rank 2: 0 B of weights, 0 B by the plan", rows[0]["memory"])
         (row,) = bench("--model", "qwen3-30b-a3b", "--tp-size", "8", "--experts", "8", "--tokens", "3")
         self.assertEqual((row["ranks"], row["verdict"], row["bits"], row["messages"]), (3, "pass", "equal", 6), row)
-        status, out = run([IRONCL, "bench", "--shape", "64x64", "--chunks", "2"])
-        self.assertEqual((status, "--chunks is about ranks" in out), (2, True), out)
+        for words, text in ((("--chunks", "2"), "--chunks is about ranks"), (("--rank-timeout", "2"), "--rank-timeout are about ranks")):
+            status, out = run([IRONCL, "bench", "--shape", "64x64", *words])
+            self.assertEqual((status, text in out), (2, True), out)
+
+    def test_a_silent_rank_is_named_after_the_time_out(self):
+        words = (IRONCL, "bench", "--shape", "4096x128", "--m", "512", "--split", "row", "--ranks", "--rank-timeout", "0.002")
+        status, out = run([*words, "--device", ",".join([DEVICE] * 3)])
+        self.assertEqual(status, 1, out)
+        self.assertRegex(out, r"TIMEOUT: rank [012] was silent for 0\S* s in '.*'; it hangs or has ended")
 
     def test_run_writes_the_bits_of_one_device(self):
         with tempfile.TemporaryDirectory() as folder:

@@ -86,8 +86,10 @@ TEST(Ranks15, AFailureOfOneRankIsThatOfEveryRank) {
                                 throw Error(IRONCL_DEVICE_LOST, -5, "the device is gone");
                               std::fill(to.begin(), to.end(), std::byte{0x3f});
                             };
-                            Bytes d(6 * 4 * 4);
-                            const auto call = [&] { detail::reduce(group, 6, 4, IRONCL_F32, {0, 1, 2}, 3, part, d); };
+                            Bytes d(6 * 4 * 4), own(d.size());
+                            const auto call = [&] {
+                              detail::reduce(group, 6, 4, IRONCL_F32, {0, 1, 2}, 3, own, {}, part, d);
+                            };
                             const std::string error = error_of(call);
                             group.together("pause", "", [] {});
                             ++right;
@@ -100,6 +102,27 @@ TEST(Ranks15, AFailureOfOneRankIsThatOfEveryRank) {
                      : world()->rank() < 3 ? 1
                                            : 0)
         << "the call after it worked on every rank";
+  }
+}
+
+/// In a call: numbers of rows, or arguments of one rank. No rank waits for messages that do not come.
+TEST(Ranks14, RanksThatDisagreeInACallGetTheSameErrorOnEveryRank) {
+  const Example example(kLine);
+  for (const Split split : {Split::column, Split::row}) {
+    for (const bool rows : {true, false}) {
+      for (const std::uint64_t gather : {std::uint64_t{0}, std::uint64_t{1} << 20}) {
+        expect_same(errors_of(3,
+                              [&](Group& group) {
+                                Linear linear(group, devices()[0], example.whole(), {.split = split, .chunks = 2});
+                                const int m = rows && group.rank() == 2 ? 3 : 4;
+                                Bytes d(static_cast<std::size_t>(m) * 384 * 4 - (!rows && group.rank() == 1 ? 4 : 0));
+                                linear.run(m, std::span(example.made.a).first(static_cast<std::size_t>(m) * 512), d);
+                              },
+                              {std::chrono::seconds(20), gather}),
+                    rows ? ": rank 2 has a call of 3 rows, rank 0 has a call of 4 rows; "
+                         : ": rank 1: a call of 4 rows with 2048 bytes of x and 6140 of d; ");
+      }
+    }
   }
 }
 

@@ -67,7 +67,7 @@ inline void share(Bytes& bytes) {
   Exchange exchange = all_gather(
       all, "share", all.rank() == 0 ? std::span<const std::byte>(bytes) : std::span<const std::byte>(), receive);
   exchange.finish();
-  bytes.assign(exchange.from(0).begin(), exchange.from(0).end());
+  if (all.rank() != 0) bytes.assign(exchange.from(0).begin(), exchange.from(0).end());
 }
 
 /// The devices of this build: the model first, then what OpenCL has.

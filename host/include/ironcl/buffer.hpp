@@ -2,7 +2,10 @@
 // ironcl.hpp, part: bytes on a device, and the completion of commands. Next door: queue.hpp (the commands).
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
+#include <span>
 
 #include "device.hpp"
 
@@ -38,7 +41,7 @@ class Buffer : public detail::Ref<ironcl_buffer, &ironcl_plugin::buffer_destroy>
   Buffer(const Device& device, std::uint64_t bytes) : Buffer(device, bytes, nullptr) {}
 
   /// Memory that the caller owns, wrapped: host memory (kind IRONCL_MEMORY_HOST_POINTER) or a cl_mem. It outlives the
-  /// buffer and every command on it.
+  /// buffer and every command on it. IRONCL_MEMORY_PINNED_HOST: see HostMemory.
   static Buffer wrap(const Device& device, std::uint32_t kind, void* native, std::uint64_t bytes) {
     ironcl_native_memory memory{};
     memory.chain.struct_size = sizeof memory;
@@ -62,6 +65,32 @@ class Buffer : public detail::Ref<ironcl_buffer, &ironcl_plugin::buffer_destroy>
     detail::check(api_->buffer_create, device.handle(), &desc, &handle_);
   }
   std::uint64_t size_ = 0;
+};
+
+/// Host memory for what goes to a device or comes from it: pinned where the plugin has that, else ordinary. Not
+/// initialised.
+class HostMemory {
+ public:
+  HostMemory() = default;
+  HostMemory(const Device& device, std::size_t bytes) {
+    if (bytes == 0) return;
+    void* address = nullptr;
+    try {
+      pinned_ = Buffer::wrap(device, IRONCL_MEMORY_PINNED_HOST, &address, bytes);
+    } catch (const Error& error) {
+      if (error.status() != IRONCL_UNIMPLEMENTED && error.status() != IRONCL_UNSUPPORTED) throw;
+      ordinary_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
+      address = ordinary_.get();
+    }
+    bytes_ = {static_cast<std::byte*>(address), bytes};
+  }
+  std::span<std::byte> bytes() const noexcept { return bytes_; }
+  bool pinned() const noexcept { return static_cast<bool>(pinned_); }
+
+ private:
+  Buffer pinned_;
+  std::unique_ptr<std::byte[]> ordinary_;
+  std::span<std::byte> bytes_;
 };
 
 }  // namespace ironcl

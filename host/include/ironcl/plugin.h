@@ -245,14 +245,17 @@ enum {
   IRONCL_HOST_STABLE_UNTIL_EVENT = 1    /* the caller keeps the bytes as they are until the command has completed */
 };
 
-/* Memory that the application owns; the plugin wraps it and never releases it. */
-enum { IRONCL_MEMORY_HOST_POINTER = 1, IRONCL_MEMORY_CL_MEM = 2 };
+/* Memory that the application owns; the plugin wraps it and never releases it. PINNED_HOST alone is memory that the
+ * plugin allocates, for the host: `write` and `read` of this device copy it fastest. */
+enum { IRONCL_MEMORY_HOST_POINTER = 1, IRONCL_MEMORY_CL_MEM = 2, IRONCL_MEMORY_PINNED_HOST = 3 };
 typedef struct ironcl_native_memory {
   ironcl_chain chain; /* type IRONCL_CHAIN_NATIVE_MEMORY | IRONCL_CHAIN_REQUIRED */
   uint32_t kind;      /* IRONCL_MEMORY_* */
   uint32_t reserved;
   /* The pointer, on a multiple of buffer_alignment; or the cl_mem, a buffer of CL_MEM_READ_WRITE in the context that
-   * the device was imported with. It outlives the buffer and its commands; `read` it unless a CPU's or MODEL's. */
+   * the device was imported with. It outlives the buffer and its commands; `read` it unless a CPU's or MODEL's.
+   * PINNED_HOST: a void** where the address of buffer_desc.size bytes is written, which live as long as the buffer; the
+   * buffer has no bytes for commands. UNIMPLEMENTED and UNSUPPORTED where there is none: ordinary memory does too. */
   void* handle;
 } ironcl_native_memory;
 

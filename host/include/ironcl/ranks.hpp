@@ -194,6 +194,8 @@ class Product {
     const auto buffer = [&](std::uint64_t bytes) { return Buffer(device, std::max<std::uint64_t>(bytes, 1)); };
     d_ = buffer(bytes_of_elements(d, desc.m * desc.n));
     x_ = buffer(bytes_of_elements(x_type(), desc.m * desc.k));
+    host_d_ = HostMemory(device, bytes_of_elements(d, desc.m * desc.n));
+    device_ = device;
     if (desc.bias != IRONCL_DTYPE_NONE) {
       if (whole.bias.size() != bytes_of_elements(desc.bias, whole.problem.n))
         invalid("the bias has " + std::to_string(whole.bias.size()) + " bytes, the layer has " +
@@ -226,25 +228,29 @@ class Product {
   std::uint64_t buffer_bytes() const {
     return x_.size() + d_.size() + bias_.size() + scale_.size() + (gemm_ ? gemm_.info().workspace_bytes : 0);
   }
+  /// Host memory for D of every row.
+  std::span<std::byte> host_d() const noexcept { return host_d_.bytes(); }
   ironcl_span d(std::int64_t m) const { return d_.span(0, bytes_of_elements(problem_.d, m * problem_.n)); }
 
-  /// Writes columns `cols` of rows of x [., row_bytes] where the product reads A.
+  /// Writes its columns of m rows of x where the product reads A; the call before has ended.
   void write(Queue& queue, std::span<const std::byte> x, std::int64_t m, std::int64_t ld, std::int64_t first_col) {
     const std::size_t zeros = bytes_of_elements(x_type(), front_), step = bytes_of_elements(x_type(), ld);
     const std::size_t row = bytes_of_elements(x_type(), problem_.k) - zeros;
     const ironcl_span to = x_.span(0, (zeros + row) * static_cast<std::size_t>(m));
-    if (zeros == 0 && row == step) {
+    const std::uint32_t type = device_.props().type;
+    if (zeros == 0 && row == step && (type == IRONCL_DEVICE_CPU || type == IRONCL_DEVICE_MODEL)) {
       queue.write(to, x);
       return;
     }
-    std::vector<std::byte> own;
-    own.reserve((zeros + row) * static_cast<std::size_t>(m));
+    if (host_x_.bytes().empty()) host_x_ = HostMemory(device_, x_.size());
+    const std::span<std::byte> own = host_x_.bytes();
+    std::byte* at = own.data();
     for (std::size_t i = 0; i < static_cast<std::size_t>(m); ++i) {
-      const auto part = x.subspan(i * step + bytes_of_elements(x_type(), first_col), row);
-      own.resize(own.size() + zeros);
-      own.insert(own.end(), part.begin(), part.end());
+      at = std::fill_n(at, zeros, std::byte{});
+      at = std::copy_n(x.begin() + static_cast<std::ptrdiff_t>(i * step + bytes_of_elements(x_type(), first_col)),
+                       row, at);
     }
-    queue.write(to, std::span<const std::byte>(own));
+    queue.write(to, own.first(to.size), IRONCL_HOST_STABLE_UNTIL_EVENT);
   }
   /// Enqueues m rows of `x`, or of what write() left.
   void run(Queue& queue, std::int64_t m, ironcl_span x = {}) {
@@ -259,10 +265,12 @@ class Product {
   }
 
  private:
+  Device device_;
   GemmDesc problem_;
   Gemm gemm_;
   Weights weights_;
   Buffer x_, scale_, bias_, d_;
+  HostMemory host_x_, host_d_;
   std::int64_t front_ = 0;
   std::uint64_t bytes_read_ = 0;
 };
@@ -273,33 +281,33 @@ inline void read(Queue& queue, ironcl_span from, std::span<std::byte> to, const 
   while (!done.wait_for(200'000)) poll();
 }
 
-/// Rows 0 to m in `chunks` parts: compute(rows, local, poll) fills this rank's `row_bytes` bytes for each row, and
-/// post(rows, local, failure) sends them, on their way while the next part is computed; take(rows, exchange) gets
-/// what has come. A failure is thrown when every part's messages have come: no message is left behind for a later
-/// call.
+/// Rows 0 to m in `chunks` parts: compute(rows, local, poll) fills this rank's `row_bytes` bytes of `memory` for each
+/// row, and post(rows, local, failure) sends them, on their way while the next part is computed; take(rows, exchange)
+/// gets what has come. A failure is thrown when every part's messages have come: no message is left behind for a
+/// later call.
 template <class Compute, class Post, class Take>
-Times in_chunks(std::int64_t m, int chunks, std::size_t row_bytes, Compute compute, Post post, Take take) {
+Times in_chunks(std::int64_t m, int chunks, std::span<std::byte> memory, std::size_t row_bytes, Failure failure,
+                Compute compute, Post post, Take take) {
   struct Chunk {
     Range rows;
-    std::vector<std::byte> local;
     Exchange way;
   };
   std::vector<Chunk> all;
-  Failure failure;
   Times times;
   Laps laps;
   for (const Range& rows : Partition::even("m", m, std::max(chunks, 1)).ranges) {
-    std::vector<std::byte> local(static_cast<std::size_t>(rows.size()) * row_bytes);
+    const std::span<std::byte> local = memory.subspan(static_cast<std::size_t>(rows.begin) * row_bytes,
+                                                      static_cast<std::size_t>(rows.size()) * row_bytes);
     try {
       const Poll poll = [&all] {
         for (Chunk& one : all) one.way.poll();
       };
-      if (!failure && rows.size() != 0 && row_bytes != 0) compute(rows, std::span(local), poll);
+      if (!failure && rows.size() != 0 && row_bytes != 0) compute(rows, local, poll);
     } catch (...) {
       failure = failure_of(std::current_exception());
     }
     Exchange way = post(rows, std::span<const std::byte>(local), failure);
-    all.push_back({rows, std::move(local), std::move(way)});
+    all.push_back({rows, std::move(way)});
   }
   times.compute = laps.next();
   Failure first;
@@ -313,11 +321,14 @@ Times in_chunks(std::int64_t m, int chunks, std::size_t row_bytes, Compute compu
   return times;
 }
 
+/// What ranks must agree about in a call.
+inline std::string rows_of(std::int64_t m) { return "a call of " + std::to_string(m) + " rows"; }
+
 /// D [m, n] of type `out` on every rank, from f32 partial results of the ranks `from`: summed in the order of ranks,
-/// rounded once. One rank alone has computed D itself. `compute` as of in_chunks.
+/// rounded once. One rank alone has computed D itself. `memory`, `compute` as of in_chunks.
 template <class Compute>
 Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, const std::vector<int>& from, int chunks,
-             Compute compute, std::span<std::byte> d) {
+             std::span<std::byte> memory, Failure wrong, Compute compute, std::span<std::byte> d) {
   const int ranks = group.size(), self = group.rank();
   const bool alone = from.size() == 1;
   const ironcl_dtype type = alone ? out : ironcl_dtype{IRONCL_F32};
@@ -334,7 +345,7 @@ Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, con
   std::vector<Range> shares;
   Laps laps;
   Times times = in_chunks(
-      m, chunks, contributes(self) ? row : 0, compute,
+      m, chunks, memory, contributes(self) ? row : 0, std::move(wrong), compute,
       [&](Range rows, std::span<const std::byte> local, const Failure& failure) {
         std::vector<std::span<const std::byte>> send(static_cast<std::size_t>(ranks));
         std::vector<std::size_t> receive(static_cast<std::size_t>(ranks));
@@ -345,7 +356,7 @@ Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, con
                 local.subspan(static_cast<std::size_t>(theirs.begin - rows.begin) * row, bytes(theirs, row));
           if (contributes(rank)) receive[static_cast<std::size_t>(rank)] = bytes(owned(rows, self), row);
         }
-        return Exchange(group, "sum of partial results", send, receive, failure);
+        return Exchange(group, "sum of partial results", send, receive, failure, rows_of(m));
       },
       [&](Range rows, Exchange& way) {
         const Range mine = owned(rows, self);
@@ -372,9 +383,10 @@ Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, con
   for (std::size_t i = 0; i < sums.size(); ++i) {
     sums[i].finish();
     for (int rank = 0; rank < ranks; ++rank)
-      std::copy(
-          sums[i].from(rank).begin(), sums[i].from(rank).end(),
-          d.begin() + static_cast<std::ptrdiff_t>(static_cast<std::size_t>(owned(shares[i], rank).begin) * out_row));
+      if (rank != self)
+        std::copy(sums[i].from(rank).begin(), sums[i].from(rank).end(),
+                  d.begin() +
+                      static_cast<std::ptrdiff_t>(static_cast<std::size_t>(owned(shares[i], rank).begin) * out_row));
   }
   times.waiting = laps.next() - times.compute;
   return times;
@@ -424,16 +436,19 @@ class Linear {
   /// Collective. D [m, n] of x [m, k], both row-major and tight; choices.local says which of the two has only this
   /// rank's columns.
   void run(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
-    check(m, x, d);
-    spread(m, d, choices_.chunks, [&](Range rows, std::span<std::byte> to, const detail::Poll& poll) {
-      write(rows, x);
-      product_.run(queue_, rows.size());
-      detail::read(queue_, product_.d(rows.size()), to, poll);
-    });
+    Failure wrong = check(m, x, d);
+    if (wrong) m = 0;
+    spread(m, d, choices_.chunks, std::move(wrong),
+           [&](Range rows, std::span<std::byte> to, const detail::Poll& poll) {
+             write(rows, x);
+             product_.run(queue_, rows.size());
+             detail::read(queue_, product_.d(rows.size()), to, poll);
+           });
   }
   /// Collective. The same in one chunk, whose phases wait for one another, so that times() has each by itself.
   void phases(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
-    check(m, x, d);
+    Failure wrong = check(m, x, d);
+    if (wrong) m = 0;
     Times alone;
     group_->together("phases of a call", "", [&] {
       if (!product_ || m == 0) return;
@@ -445,7 +460,7 @@ class Linear {
       queue_.finish();
       alone.product = laps.next();
     });
-    spread(m, d, 1, [&](Range, std::span<std::byte> to, const detail::Poll& poll) {
+    spread(m, d, 1, std::move(wrong), [&](Range, std::span<std::byte> to, const detail::Poll& poll) {
       detail::Laps laps;
       detail::read(queue_, product_.d(m), to, poll);
       alone.read = laps.next();
@@ -475,11 +490,14 @@ class Linear {
     return bytes_of_elements(problem_.a_source != IRONCL_DTYPE_NONE ? problem_.a_source : problem_.a,
                              rows * x_cols());
   }
-  void check(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) const {
-    if (m < 0 || m > problem_.m || x.size() != x_bytes(m) || d.size() != bytes_of_elements(problem_.d, m * d_cols()))
-      invalid("a call of " + std::to_string(m) + " rows with " + std::to_string(x.size()) + " bytes of x and " +
-              std::to_string(d.size()) + " of d; x is [m, " + std::to_string(x_cols()) + "], d is [m, " +
-              std::to_string(d_cols()) + "], m at most " + std::to_string(problem_.m));
+  Failure check(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) const {
+    if (m >= 0 && m <= problem_.m && x.size() == x_bytes(m) &&
+        d.size() == bytes_of_elements(problem_.d, m * d_cols()))
+      return {};
+    return {IRONCL_INVALID_ARGUMENT, 0,
+            detail::rows_of(m) + " with " + std::to_string(x.size()) + " bytes of x and " + std::to_string(d.size()) +
+                " of d; x is [m, " + std::to_string(x_cols()) + "], d is [m, " + std::to_string(d_cols()) +
+                "], m at most " + std::to_string(problem_.m)};
   }
   void write(Range rows, std::span<const std::byte> x) {
     product_.write(queue_, x.subspan(x_bytes(rows.begin), x_bytes(rows.size())), rows.size(), x_cols(),
@@ -487,11 +505,12 @@ class Linear {
   }
   /// `compute` as of in_chunks; what it left goes to the ranks.
   template <class Compute>
-  void spread(std::int64_t m, std::span<std::byte> d, int chunks, Compute compute) {
+  void spread(std::int64_t m, std::span<std::byte> d, int chunks, Failure wrong, Compute compute) {
     const int self = group_->rank();
     const std::int64_t width = shards_.width(self), ld = d_cols();
     if (row()) {
-      times_ = detail::reduce(*group_, m, problem_.n, problem_.d, active_, chunks, compute, d);
+      times_ = detail::reduce(*group_, m, problem_.n, problem_.d, active_, chunks, product_.host_d(),
+                              std::move(wrong), compute, d);
       return;
     }
     const std::size_t element = bytes_of_elements(problem_.d, 1);
@@ -509,7 +528,7 @@ class Linear {
         }
     };
     times_ = detail::in_chunks(
-        m, chunks, static_cast<std::size_t>(width) * element, compute,
+        m, chunks, product_.host_d(), static_cast<std::size_t>(width) * element, std::move(wrong), compute,
         [&](Range rows, std::span<const std::byte> local, const Failure& failure) {
           std::vector<std::size_t> receive;
           receive.reserve(static_cast<std::size_t>(group_->size()));
@@ -519,7 +538,7 @@ class Linear {
                                   : static_cast<std::size_t>(rows.size() * shards_.width(rank)) * element);
           std::vector<std::span<const std::byte>> send(receive.size(), choices_.local ? local.first(0) : local);
           send[static_cast<std::size_t>(self)] = local;
-          return Exchange(*group_, "columns of D", send, receive, failure);
+          return Exchange(*group_, "columns of D", send, receive, failure, detail::rows_of(m));
         },
         [&](Range rows, Exchange& way) {
           for (int rank = 0; rank < group_->size(); ++rank)
@@ -582,10 +601,14 @@ class GatedMlp {
   /// Collective. d [m, H] of x [m, H], all of both on every rank.
   void run(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
     const ironcl_dtype x_type = x_.a_source != IRONCL_DTYPE_NONE ? x_.a_source : x_.a;
+    Failure wrong;
     if (m < 0 || m > y_.m || x.size() != bytes_of_elements(x_type, m * x_.k) ||
-        d.size() != bytes_of_elements(y_.d, m * y_.n))
-      invalid("a call of " + std::to_string(m) + " rows; x is [m, " + std::to_string(x_.k) + "], d is [m, " +
-              std::to_string(y_.n) + "], m at most " + std::to_string(y_.m));
+        d.size() != bytes_of_elements(y_.d, m * y_.n)) {
+      wrong = {IRONCL_INVALID_ARGUMENT, 0,
+               detail::rows_of(m) + "; x is [m, " + std::to_string(x_.k) + "], d is [m, " + std::to_string(y_.n) +
+                   "], m at most " + std::to_string(y_.m)};
+      m = 0;
+    }
     const auto compute = [&](Range rows, std::span<std::byte> to, const detail::Poll& poll) {
       const auto part =
           x.subspan(bytes_of_elements(x_type, rows.begin * x_.k), bytes_of_elements(x_type, rows.size() * x_.k));
@@ -602,7 +625,8 @@ class GatedMlp {
       down_.run(queue_, rows.size(), args.y);
       detail::read(queue_, down_.d(rows.size()), to, poll);
     };
-    times_ = detail::reduce(*group_, m, y_.n, y_.d, active_, choices_.chunks, compute, d);
+    times_ = detail::reduce(*group_, m, y_.n, y_.d, active_, choices_.chunks, down_.host_d(), std::move(wrong),
+                            compute, d);
   }
 
   const Shards& shards() const noexcept { return shards_; }  ///< Of down; gate and up have its columns as rows.

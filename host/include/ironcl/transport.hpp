@@ -5,6 +5,7 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -29,7 +30,8 @@ class Transport {
     Message(const Message&) = delete;
     Message& operator=(const Message&) = delete;
     virtual ~Message() = default;
-    /// Whether it has been sent, or has come; makes progress, and does not wait. Throws Error where it failed.
+    /// Whether it has been sent, or has come; makes progress, and does not wait. Throws Error where it failed; where
+    /// a message has another size than its receiver expects, what fits has come.
     virtual bool done() = 0;
   };
   static constexpr std::size_t kMostBytes = std::size_t{1} << 30;  ///< Of one message; MPI counts in 31 bits.
@@ -82,13 +84,31 @@ class ThreadRanks {
   }
 
  private:
+  /// Bytes of the sender, until it gives the message up; then they are its own.
+  struct Offer {
+    std::mutex mutex;
+    std::span<const std::byte> bytes;
+    std::vector<std::byte> own;
+    std::atomic<bool> taken = false;
+  };
   class Sent final : public Transport::Message {
-    bool done() override { return true; }
+   public:
+    explicit Sent(std::shared_ptr<Offer> offer) : offer_(std::move(offer)) {}
+    ~Sent() override {
+      const std::lock_guard lock(offer_->mutex);
+      if (offer_->taken) return;
+      offer_->own.assign(offer_->bytes.begin(), offer_->bytes.end());
+      offer_->bytes = offer_->own;
+    }
+    bool done() override { return offer_->taken; }
+
+   private:
+    std::shared_ptr<Offer> offer_;
   };
   /// From one rank to another: the message of each number that has come and that nobody has taken.
   struct Box {
     std::uint64_t sent = 0, awaited = 0;
-    std::map<std::uint64_t, std::vector<std::byte>> messages;
+    std::map<std::uint64_t, std::shared_ptr<Offer>> messages;
   };
   class Coming final : public Transport::Message {
    public:
@@ -96,17 +116,23 @@ class ThreadRanks {
         : ranks_(ranks), way_(way), number_(number), bytes_(bytes) {}
     bool done() override {
       if (arrived_) return true;
-      const std::lock_guard lock(ranks_.mutex_);
-      Box& box = ranks_.boxes_[way_];
-      const auto message = box.messages.find(number_);
-      if (message == box.messages.end()) return false;
-      if (message->second.size() != bytes_.size())
+      std::shared_ptr<Offer> offer;
+      {
+        const std::lock_guard lock(ranks_.mutex_);
+        auto& messages = ranks_.boxes_[way_].messages;
+        const auto message = messages.find(number_);
+        if (message == messages.end()) return false;
+        offer = std::move(message->second);
+        messages.erase(message);
+      }
+      const std::lock_guard lock(offer->mutex);
+      std::copy_n(offer->bytes.begin(), std::min(offer->bytes.size(), bytes_.size()), bytes_.begin());
+      offer->taken = true;
+      if (offer->bytes.size() != bytes_.size())
         throw Error(IRONCL_INTERNAL, 0,
-                    "rank " + std::to_string(way_.first) + " sent " + std::to_string(message->second.size()) +
+                    "rank " + std::to_string(way_.first) + " sent " + std::to_string(offer->bytes.size()) +
                         " bytes where rank " + std::to_string(way_.second) + " expects " +
                         std::to_string(bytes_.size()) + "; every rank makes the same calls in the same order");
-      std::copy(message->second.begin(), message->second.end(), bytes_.begin());
-      box.messages.erase(message);
       return arrived_ = true;
     }
 
@@ -123,10 +149,12 @@ class ThreadRanks {
     int rank() const override { return rank_; }
     int size() const override { return ranks_.size(); }
     std::unique_ptr<Message> send(int to, std::span<const std::byte> bytes) override {
+      auto offer = std::make_shared<Offer>();
+      offer->bytes = bytes;
       const std::lock_guard lock(ranks_.mutex_);
       Box& box = ranks_.boxes_[{rank_, to}];
-      box.messages[box.sent++].assign(bytes.begin(), bytes.end());
-      return std::make_unique<Sent>();
+      box.messages[box.sent++] = offer;
+      return std::make_unique<Sent>(std::move(offer));
     }
     std::unique_ptr<Message> receive(int from, std::span<std::byte> bytes) override {
       const std::lock_guard lock(ranks_.mutex_);
@@ -197,9 +225,28 @@ class Group {
 
  private:
   friend class Exchange;
+  /// Memory of a message, which others use after it.
+  struct Room {
+    std::shared_ptr<std::byte[]> memory;
+    std::size_t held = 0;  ///< At least as many bytes as were asked for.
+  };
+  Room room(std::size_t bytes) {
+    const auto make = [bytes] { return Room{std::shared_ptr<std::byte[]>(new std::byte[bytes]), bytes}; };
+    if (bytes < kPooled) return make();
+    const auto free = [](const Room& one) { return one.memory.use_count() == 1; };
+    Room* best = nullptr;
+    for (Room& one : rooms_)
+      if (free(one) && one.held >= bytes && (best == nullptr || one.held < best->held)) best = &one;
+    if (best != nullptr) return *best;
+    if (rooms_.size() >= 16 * static_cast<std::size_t>(size())) std::erase_if(rooms_, free);
+    return rooms_.emplace_back(make());
+  }
+  static constexpr std::size_t kPooled = 64 << 10;  ///< Smaller ones cost nothing.
+
   Transport& transport_;
   Settings settings_;
   Traffic sent_;
+  std::vector<Room> rooms_;
   std::string ended_;  ///< Why it cannot be used any more; empty: it can.
 };
 
@@ -209,8 +256,8 @@ class Exchange {
  public:
   static constexpr std::size_t kHeadBytes = 256;
 
-  /// `send[r]` goes to rank r; receive[r] bytes come from rank r. What a rank has for itself stays there. A rank with
-  /// a `failure` sends that, and as many bytes as the others expect.
+  /// `send[r]` goes to rank r; receive[r] bytes come from rank r. What a rank has for itself stays there, and lives
+  /// as long as from() is asked for it. A rank with a `failure` sends that, and as many bytes as the others expect.
   Exchange(Group& group, std::string phase, const std::vector<std::span<const std::byte>>& send,
            const std::vector<std::size_t>& receive, const Failure& failure = {}, const std::string& record = {})
       : group_(&group), phase_(std::move(phase)) {
@@ -218,35 +265,55 @@ class Exchange {
     const auto ranks = static_cast<std::size_t>(group.size()), self = static_cast<std::size_t>(group.rank());
     out_.resize(ranks);
     in_.resize(ranks);
-    Head head;
+    from_.resize(ranks);
+    heads_.resize(ranks);
+    Head& head = heads_[self];
     head.status = failure.status;
     head.native = failure.native;
     std::snprintf(head.text.data(), head.text.size(), "%s", (failure ? failure.text : record).c_str());
-    for (std::size_t rank = 0; rank < ranks; ++rank) in_[rank].resize(kHeadBytes + receive[rank]);
+    from_[self] = send[self];
+    Head silent;  // Of a message of which nothing comes: it is too long, and this MPI throws it away.
+    std::snprintf(silent.text.data(), silent.text.size(), "%s", record.c_str());
+    const auto piece = [](const Group::Room& room, Range part) {
+      return std::span(room.memory.get() + part.begin, static_cast<std::size_t>(part.size()));
+    };
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      out_[rank].resize(kHeadBytes + send[rank].size());
-      std::memcpy(out_[rank].data(), &head, sizeof head);
-      std::copy(send[rank].begin(), send[rank].end(), out_[rank].begin() + kHeadBytes);
       if (rank == self) continue;
-      for (const Range& part : messages_of(in_[rank].size()))
+      in_[rank] = group.room(kHeadBytes + receive[rank]);
+      std::memcpy(in_[rank].memory.get(), &silent, sizeof silent);
+      from_[rank] = std::span<const std::byte>(in_[rank].memory.get() + kHeadBytes, receive[rank]);
+      for (const Range& part : messages_of(kHeadBytes + receive[rank]))
         pending_.push_back({group.transport_.receive(static_cast<int>(rank), piece(in_[rank], part)), rank});
-      for (const Range& part : messages_of(out_[rank].size())) {
+    }
+    for (std::size_t rank = 0, last = self; rank < ranks; ++rank) {
+      if (rank == self) continue;
+      const std::span<const std::byte> bytes = send[rank];
+      if (last != self && bytes.data() == send[last].data() && bytes.size() == send[last].size()) {
+        out_[rank] = out_[last];  // The same to every rank.
+      } else {
+        out_[rank] = group.room(kHeadBytes + bytes.size());
+        std::memcpy(out_[rank].memory.get(), &head, sizeof head);
+        std::copy(bytes.begin(), bytes.end(), out_[rank].memory.get() + kHeadBytes);
+      }
+      last = rank;
+      for (const Range& part : messages_of(kHeadBytes + bytes.size())) {
         pending_.push_back({group.transport_.send(static_cast<int>(rank), piece(out_[rank], part)), rank});
         ++group.sent_.messages;
       }
-      group.sent_.bytes += out_[rank].size();
+      group.sent_.bytes += kHeadBytes + bytes.size();
     }
-    in_[self] = std::move(out_[self]);
   }
 
-  /// Makes progress; whether every message has been sent and has come.
+  /// Makes progress; whether every message has been sent and has come, or has failed.
   bool poll() {
-    try {
-      std::erase_if(pending_, [](Pending& one) { return one.message->done(); });
-    } catch (const Error& error) {
-      group_->ended_ = error.what();
-      throw;
-    }
+    std::erase_if(pending_, [&](Pending& one) {
+      try {
+        return one.message->done();
+      } catch (const Error&) {
+        if (!broken_) broken_ = failure_of(std::current_exception());
+        return true;
+      }
+    });
     return pending_.empty();
   }
 
@@ -275,18 +342,19 @@ class Exchange {
   }
 
   /// The failure of the lowest rank that has one, as every rank sees it; empty where nobody failed. After wait().
-  Failure failure() const {
+  Failure failure() {
     for (std::size_t rank = 0; rank < in_.size(); ++rank)
-      if (const Head head = head_of(rank); head.status != IRONCL_OK)
+      if (const Head& head = head_of(rank); head.status != IRONCL_OK)
         return {head.status, head.native, phase_ + ": rank " + std::to_string(rank) + ": " + head.text.data()};
     for (std::size_t rank = 1; rank < in_.size(); ++rank) {
-      const Head first = head_of(0), head = head_of(rank);
+      const Head &first = head_of(0), &head = head_of(rank);
       if (std::strcmp(first.text.data(), head.text.data()) != 0)
         return {IRONCL_INVALID_ARGUMENT, 0,
                 phase_ + ": rank " + std::to_string(rank) + " has " + head.text.data() + ", rank 0 has " +
                     first.text.data() + "; start every rank with the same program, files and arguments"};
     }
-    return {};
+    if (broken_) group_->ended_ = broken_.text;
+    return broken_;
   }
 
   /// wait(), then throws failure(): the same Error on every rank.
@@ -296,9 +364,7 @@ class Exchange {
   }
 
   /// What rank `rank` sent. After wait().
-  std::span<const std::byte> from(int rank) const {
-    return std::span(in_[static_cast<std::size_t>(rank)]).subspan(kHeadBytes);
-  }
+  std::span<const std::byte> from(int rank) const { return from_[static_cast<std::size_t>(rank)]; }
 
  private:
   struct Head {
@@ -312,18 +378,17 @@ class Exchange {
     std::size_t rank;
   };
 
-  static std::span<std::byte> piece(std::vector<std::byte>& bytes, Range part) {
-    return std::span(bytes).subspan(static_cast<std::size_t>(part.begin), static_cast<std::size_t>(part.size()));
-  }
-  Head head_of(std::size_t rank) const {
-    Head head;
-    std::memcpy(&head, in_[rank].data(), sizeof head);
-    return head;
+  const Head& head_of(std::size_t rank) const {
+    if (in_[rank].memory) std::memcpy(&heads_[rank], in_[rank].memory.get(), sizeof(Head));
+    return heads_[rank];
   }
 
   Group* group_;
   std::string phase_;
-  std::vector<std::vector<std::byte>> out_, in_;  ///< By rank, heads included; before the messages that use them.
+  std::vector<Group::Room> out_, in_;  ///< By rank, heads included; before the messages that use them.
+  std::vector<std::span<const std::byte>> from_;
+  mutable std::vector<Head> heads_;
+  Failure broken_;  ///< Of a message.
   std::vector<Pending> pending_;
 };
 

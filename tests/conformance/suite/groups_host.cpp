@@ -34,11 +34,12 @@ HostMemory host_memory(std::uint64_t alignment, std::uint64_t size) {
   return HostMemory(static_cast<std::byte*>(std::aligned_alloc(whole, (size + whole - 1) / whole * whole)));
 }
 
-ironcl_status import_memory(Context& c, void* memory, std::uint64_t size, Buffer* out, Error& error) {
+ironcl_status import_memory(Context& c, void* memory, std::uint64_t size, Buffer* out, Error& error,
+                            std::uint32_t kind = IRONCL_MEMORY_HOST_POINTER) {
   ironcl_native_memory native{};
   native.chain.struct_size = sizeof native;
   native.chain.type = IRONCL_CHAIN_NATIVE_MEMORY | IRONCL_CHAIN_REQUIRED;
-  native.kind = IRONCL_MEMORY_HOST_POINTER;
+  native.kind = kind;
   native.handle = memory;
   ironcl_buffer_desc desc{};
   desc.struct_size = sizeof desc;
@@ -132,6 +133,35 @@ void misaligned_memory_is_refused(Context& c) {
   }
 }
 
+void pinned_memory_carries_bytes_there_and_back(Context& c) {
+  constexpr std::uint64_t kBytes = 5000;
+  std::byte* host = nullptr;
+  Buffer pinned;
+  Error error;
+  const ironcl_status status = import_memory(c, &host, kBytes, &pinned, error, IRONCL_MEMORY_PINNED_HOST);
+  if (status == IRONCL_UNSUPPORTED || status == IRONCL_UNIMPLEMENTED)
+    throw NotApplicable("the plugin has no pinned memory");
+  require(status, error, "buffer_create of pinned memory");
+  ASSERT_TRUE(host != nullptr);
+  for (std::uint64_t i = 0; i < kBytes; ++i) host[i] = static_cast<std::byte>(i * 7);
+  const Queue queue = make_queue(c);
+  const Buffer buffer = make_buffer(c, kBytes);
+  ironcl_event event = nullptr;
+  require(c.table.write(queue.get(), {buffer.get(), 0, kBytes}, host, IRONCL_HOST_STABLE_UNTIL_EVENT, &event, &error),
+          error, "write from pinned memory");
+  const Event written(c.table, event);
+  wait(c, event, "write from pinned memory");
+  const std::vector<std::byte> want(host, host + kBytes);
+  EXPECT_TRUE(download(c, queue.get(), buffer.get(), 0, kBytes) == want);
+  std::fill_n(host, kBytes, std::byte{});
+  require(c.table.read(queue.get(), {buffer.get(), 0, kBytes}, host, &event, &error), error, "read to pinned memory");
+  const Event read(c.table, event);
+  wait(c, event, "read to pinned memory");
+  EXPECT_TRUE(std::equal(want.begin(), want.end(), host));
+  EXPECT_EQ(status_name(c.table.read(queue.get(), {pinned.get(), 0, 4}, host, nullptr, &error)), "INVALID_ARGUMENT")
+      << "pinned memory is the host's: commands cannot name it";
+}
+
 /// Bytes that malloc has handed out and not got back; a plugin shares the process's.
 std::size_t bytes_in_use() {
   if (__sanitizer_get_current_allocated_bytes != nullptr) return __sanitizer_get_current_allocated_bytes();
@@ -219,6 +249,8 @@ void a_forked_child_is_told_or_served(Context& c) {
 void add_host_tests(Suite& suite) {
   suite.add("Host", "ImportedMemoryServesAsEveryOperand", Needs::gemm, imported_memory_serves_as_every_operand);
   suite.add("Host", "MisalignedMemoryIsRefused", Needs::memory, misaligned_memory_is_refused);
+  suite.add("Host", "PinnedMemoryCarriesBytesThereAndBack", Needs::memory,
+            pinned_memory_carries_bytes_there_and_back);
   suite.add("Host", "ChainsOfCallsKeepNothing", Needs::gemm, chains_of_calls_keep_nothing);
   suite.add("Host", "AForkedChildIsToldOrServed", Needs::gemm, a_forked_child_is_told_or_served);
 }
