@@ -84,6 +84,7 @@ void add_figures(BenchRow& row, const Figures& figures, double flops, double alo
   row["exchange_gbytes_per_s"] = static_cast<double>(figures.sent.bytes) / 1e9 / figures.phases.exchange;
   row["sent_bytes"] = static_cast<double>(figures.sent.bytes);
   row["messages"] = static_cast<std::int64_t>(figures.sent.messages);
+  if (alone_ns == 0) return;
   row["alone_ns"] = alone_ns;
   row["over_alone"] = alone_ns / figures.timed.host.median;
 }
@@ -98,6 +99,16 @@ std::string memory_text(const Figures& figures, const std::function<std::uint64_
     ++rank;
   }
   return text;
+}
+
+/// Runs `alone`; where the device has no room for a whole layer, the table says so, and there is no figure of it.
+void if_it_fits(const BenchTable& table, const std::function<void()>& alone) {
+  try {
+    alone();
+  } catch (const Error& error) {
+    if (error.status() != IRONCL_OUT_OF_DEVICE_MEMORY) throw;
+    table.say(fmt::format("one device alone: {}\n", error.what()));
+  }
 }
 
 }  // namespace
@@ -132,14 +143,16 @@ bool bench_ranks(ranks::Launch& launch, const Device& device, const MeasuredLaye
     std::optional<layer::Expected> expected;
     launch.together("one device alone", "", [&] {
       if (!launch.speaks()) return;
-      ranks::Launch one({device});
-      want = ranks::SpreadLayers(one, timing({}, settings, alone)).run("", problem, operands).output.d;
+      if_it_fits(table, [&] {
+        ranks::Launch one({device});
+        want = ranks::SpreadLayers(one, timing({}, settings, alone)).run("", problem, operands).output.d;
+      });
       if (by_rows) want = ranks::serial_sum(device, whole, shards, operands.a);
       // A k that is cut inside a group is another function, which `compare` judges; here it has the serial sum.
       if (!by_rows || shards.cols.ragged().empty()) expected = layer::expect(problem, operands, settings.check_rows);
     });
     row["split"] = by_rows ? "row" : "column";
-    row["alone_product_ns"] = alone.phases.product * 1e9;
+    if (!alone.held.empty()) row["alone_product_ns"] = alone.phases.product * 1e9;
     std::string memory;
     for (const int count : chunks) {
       Figures figures;
@@ -149,6 +162,7 @@ bool bench_ranks(ranks::Launch& launch, const Device& device, const MeasuredLaye
       if (!launch.speaks()) continue;
       BenchRow one = row;
       const bool same = made.output.d == want;
+      if (!want.empty()) one["bits"] = same ? "equal" : "differ";
       if (expected)
         add_check(one, layer::check(*expected, made.output.d, 0, made.plans));
       else
@@ -165,7 +179,6 @@ bool bench_ranks(ranks::Launch& launch, const Device& device, const MeasuredLaye
       copies("read_ns", "read_gbytes_per_s", figures.phases.read,
              layer::bytes_of_matrix(by_rows && shards.active().size() > 1 ? numerics::DType::f32 : problem.d,
                                     problem.m, shards.width(0)));
-      one["bits"] = same ? "equal" : "differ";
       one["chunks"] = static_cast<std::int64_t>(count);
       one["variant"] = made.output.variant;
       one["memory"] = memory =
@@ -201,12 +214,15 @@ bool bench_ranks(ranks::Launch& launch, const Device& device, const layer::Exper
     std::optional<layer::Expected> expected;
     launch.together("one device alone", "", [&] {
       if (!launch.speaks()) return;
-      layer::Experts experts(device, source, bench.choices);
-      layer::Execution call(device, experts, input);
-      want = call.compute().d;
-      alone_ns = measure([&] { return call.run(); }, settings).host.median;
-      expected = layer::expect(layer::oracle_of(source, input, &*input.routed), experts.runner().graph(),
-                               settings.check_rows);
+      if_it_fits(table, [&] {
+        layer::Experts experts(device, source, bench.choices);
+        layer::Execution call(device, experts, input);
+        want = call.compute().d;
+        alone_ns = measure([&] { return call.run(); }, settings).host.median;
+      });
+      expected =
+          layer::expect(layer::oracle_of(source, input, &*input.routed),
+                        layer::graph_of(form, bench.choices, device.props().buffer_alignment), settings.check_rows);
     });
     Figures figures;
     const layer::Substituted made =
@@ -218,7 +234,7 @@ bool bench_ranks(ranks::Launch& launch, const Device& device, const layer::Exper
     row["hit"] = layer::experts_hit(form, *input.routed);
     row["rows"] = rows;
     row["variant"] = made.output.variant;
-    row["bits"] = made.output.d == want ? "equal" : "differ";
+    if (!want.empty()) row["bits"] = made.output.d == want ? "equal" : "differ";
     row["compute_ns"] = figures.phases.compute * 1e9;
     const ranks::Partition share = ranks::Partition::even("experts", form.experts.count, launch.size());
     const std::string memory = memory_text(figures, [&](int rank) {

@@ -106,6 +106,7 @@ SpreadExperts::SpreadExperts(Group& group, const Device& device, const layer::Ex
                              "x" + std::to_string(form_.hidden) + " tokens " + std::to_string(choices.tokens) + " " +
                              digest;
   group.together("creating a split of experts", record, [&] {
+    queue_ = Queue(device);
     experts_ = Partition::even("experts", form_.experts.count, group.size());
     const std::uint64_t alignment = device.props().buffer_alignment;
     list_ = graph_of(form_, choices, alignment);
@@ -131,6 +132,43 @@ SpreadExperts::Steps SpreadExperts::steps(const layer::ExpertsSource& source, Gr
     for (std::size_t j = 0; j < list_.operations.size(); ++j)
       if (list_.operations[j].name == made.runner->graph().operations[i].name) plans_[j] = plans[i];
   return made;
+}
+
+std::span<const std::byte> SpreadExperts::call(Steps& steps, std::int64_t tokens, std::size_t rows,
+                                               const std::vector<Given>& given) {
+  const Graph& list = steps.runner->graph();
+  steps.memory.resize(2 * given.size() + 1);
+  const auto room = [&](Buffer& buffer, std::size_t bytes) -> ironcl_span {
+    if (!buffer || buffer.size() < bytes) buffer = Buffer(device_, std::max<std::size_t>(bytes, 1));
+    return buffer.span(0, bytes);
+  };
+  const auto put = [&](Buffer& buffer, const Parts& parts) -> ironcl_span {
+    std::size_t bytes = 0, at = 0;
+    for (const auto& part : parts) bytes += part.size();
+    if (bytes == 0) return {};
+    const ironcl_span all = room(buffer, bytes);
+    for (const auto& part : parts) {
+      if (!part.empty()) queue_.write(buffer.span(at, part.size()), part);
+      at += part.size();
+    }
+    return all;
+  };
+  layer::Call made{tokens, {}, {}};
+  for (std::size_t i = 0; i < given.size(); ++i)
+    made.bound.push_back({list.find(given[i].name), put(steps.memory[2 * i], given[i].values),
+                          put(steps.memory[2 * i + 1], given[i].scales), true});
+  const layer::Value& result = list.values[list.result];
+  const std::size_t row = layer::bytes_of_matrix(result.dtype, 1, result.cols);
+  made.bound.push_back(
+      {list.result, room(steps.memory.back(), static_cast<std::size_t>(result.rows_of(tokens)) * row)});
+  steps.runner->submit(queue_, made);
+  if (steps.host.bytes().size() < rows * row) steps.host = HostMemory(device_, rows * row);
+  const std::span<std::byte> to = steps.host.bytes().first(rows * row);
+  if (rows == 0)
+    queue_.finish();
+  else
+    queue_.read(steps.memory.back().span(0, to.size()), to).wait();
+  return to;
 }
 
 layer::RoutedTokens SpreadExperts::route(std::int64_t tokens, std::span<const std::byte> x,
@@ -246,32 +284,33 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
   lap(&Times::exchange);
 
   // What this rank's experts make of the tokens that are here, for each its slots in their order.
-  Bytes codes, scales, ids;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const std::byte* from = coming.from(static_cast<int>(rank)).data();
-    append(codes, from, here[rank] * row);
-    append(scales, from + here[rank] * row, here[rank] * scale_row);
-    append(ids, from + here[rank] * (row + scale_row), here[rank] * ids_row);
-  }
+  Given codes{"x", {}, {}};
   std::vector<std::int32_t> slots(all * top_k), at(slots.size()), index(slots.size());
-  copy_bytes(slots.data(), ids.data(), ids.size());
+  for (std::size_t rank = 0, slot = 0; rank < ranks; slot += here[rank++] * top_k) {
+    const std::span<const std::byte> from = coming.from(static_cast<int>(rank));
+    codes.values.push_back(from.first(here[rank] * row));
+    codes.scales.push_back(from.subspan(here[rank] * row, here[rank] * scale_row));
+    copy_bytes(slots.data() + slot, from.last(here[rank] * ids_row).data(), here[rank] * ids_row);
+  }
   std::vector<Bytes> results(ranks);
+  std::size_t all_theirs = 0;
   for (std::size_t rank = 0, slot = 0; rank < ranks; ++rank) {
     std::size_t theirs = 0, mine = 0;
     for (const std::size_t end = slot + here[rank] * top_k; slot < end; ++slot) theirs += is_at(slots[slot], self);
     for (const std::size_t token : sends[rank])
       for (std::size_t j = 0; j < top_k; ++j) mine += is_at(chosen.ids[token * top_k + j], rank);
+    all_theirs += theirs;
     results[rank].resize(theirs * down_row);
     send[rank] = results[rank];
     receive[rank] = mine * down_row;
   }
-  Bytes shared;
+  std::span<const std::byte> shared;
   try {
     lap(&Times::compute);
     if (all != 0) {
-      layer::Execution call(device_, *local_.runner, static_cast<std::int64_t>(all),
-                            {{"x", std::move(codes), std::move(scales)}, {"ids", std::move(ids)}});
-      const Bytes down = call.compute().d;
+      const std::span<const std::byte> down =
+          call(local_, static_cast<std::int64_t>(all), all_theirs,
+               {std::move(codes), {"ids", {std::as_bytes(std::span(slots))}, {}}});
       lap(&Times::product);
       const Range mine = experts_.ranges[self];
       std::vector<std::int32_t> per_expert(static_cast<std::size_t>(mine.size()));
@@ -285,7 +324,7 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
     }
     lap(&Times::compute);
     if (form_.shared && tokens != 0)
-      shared = layer::Execution(device_, *shared_.runner, tokens, {{"x", {x.begin(), x.end()}}}).compute().d;
+      shared = call(shared_, tokens, static_cast<std::size_t>(tokens), {{"x", {x}, {}}});
     lap(&Times::product);
   } catch (...) {
     failure = failure_of(std::current_exception());

@@ -40,20 +40,32 @@ class SpreadExperts {
   std::uint64_t weights_bytes() const;  ///< Prepared, on this rank's device.
 
  private:
-  /// Some operations of a list with their weights.
+  using Parts = std::vector<std::span<const std::byte>>;  ///< One after another.
+  /// A value that a call brings.
+  struct Given {
+    const char* name;
+    Parts values, scales;
+  };
+  /// Some operations of a list with their weights, and memory for their calls, which grows.
   struct Steps {
     std::vector<std::string> given;
     std::string wanted;
     std::unique_ptr<layer::Runner> runner;
+    std::vector<Buffer> memory{};
+    HostMemory host{};
   };
 
   Steps steps(const layer::ExpertsSource& source, layer::Graph list, std::vector<std::string> given,
               std::string wanted);
+  /// The first `rows` rows of what the steps want, until their next call.
+  std::span<const std::byte> call(Steps& steps, std::int64_t tokens, std::size_t rows,
+                                  const std::vector<Given>& given);
   layer::RoutedTokens route(std::int64_t tokens, std::span<const std::byte> x, const layer::RoutedTokens* routed,
                             std::vector<float>& shared_weights);
 
   Group& group_;
   Device device_;
+  Queue queue_;
   layer::ExpertsForm form_;
   layer::ExpertsChoices choices_;
   Partition experts_;

@@ -254,8 +254,9 @@ typedef struct ironcl_native_memory {
   uint32_t reserved;
   /* The pointer, on a multiple of buffer_alignment; or the cl_mem, a buffer of CL_MEM_READ_WRITE in the context that
    * the device was imported with. It outlives the buffer and its commands; `read` it unless a CPU's or MODEL's.
-   * PINNED_HOST: a void** where the address of buffer_desc.size bytes is written, which live as long as the buffer; the
-   * buffer has no bytes for commands. UNIMPLEMENTED and UNSUPPORTED where there is none: ordinary memory does too. */
+   * PINNED_HOST: a void** where the address of buffer_desc.size bytes is written, which live as long as the buffer;
+   * the buffer has no bytes for commands. UNIMPLEMENTED and UNSUPPORTED where there is none: ordinary memory does
+   * too. */
   void* handle;
 } ironcl_native_memory;
 

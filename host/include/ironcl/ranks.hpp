@@ -170,6 +170,26 @@ class Laps {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
+/// The plan of a part. Some columns of D have the plan of the whole product, and so its bits, where it takes them.
+inline Gemm plan_of(const Device& device, GemmDesc whole, const GemmDesc& part) {
+  if (part.n == whole.n || part.k != whole.k || !part.options.empty()) return {device, part};
+  try {
+    whole.d = part.d;
+    const ironcl_op_info info = Gemm(device, whole).info();
+    GemmDesc same = part;
+    same.options = {{"variant", info.variant}};
+    for (std::string_view rest = info.tuning; !rest.empty();) {
+      const std::string_view one = rest.substr(0, rest.find(','));
+      const std::size_t equals = std::min(one.find('='), one.size());
+      same.options.emplace_back(one.substr(0, equals), one.substr(std::min(equals + 1, one.size())));
+      rest.remove_prefix(std::min(rest.size(), one.size() + 1));
+    }
+    return {device, same};
+  } catch (const Error&) {
+    return {device, part};
+  }
+}
+
 /// A rank's part of a product on its device. Absent where the rank has none.
 class Product {
  public:
@@ -188,7 +208,7 @@ class Product {
     desc.b_scale = b.scale;
     desc.d = d;
     if (!with_bias) desc.bias = IRONCL_DTYPE_NONE;
-    gemm_ = Gemm(device, desc);
+    gemm_ = plan_of(device, whole.problem, desc);
     weights_ = Weights(device, b.desc(), &gemm_);
     problem_ = desc;
     const auto buffer = [&](std::uint64_t bytes) { return Buffer(device, std::max<std::uint64_t>(bytes, 1)); };

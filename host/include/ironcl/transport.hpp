@@ -327,10 +327,10 @@ class Exchange {
         last = std::chrono::steady_clock::now();
       }
       if (std::chrono::steady_clock::now() - last > limit) {
-        const std::string seconds = std::to_string(static_cast<double>(limit.count()) / 1000);
-        group_->ended_ = "rank " + std::to_string(pending_.front().rank) + " was silent for " +
-                         seconds.substr(0, seconds.find('.') + 2) + " s in '" + phase_ +
-                         "'; it hangs or has ended, and the group ends with it";
+        std::array<char, 32> seconds{};
+        std::snprintf(seconds.data(), seconds.size(), "%g", static_cast<double>(limit.count()) / 1000);
+        group_->ended_ = "rank " + std::to_string(pending_.front().rank) + " was silent for " + seconds.data() +
+                         " s in '" + phase_ + "'; it hangs or has ended, and the group ends with it";
         throw Error(IRONCL_TIMEOUT, 0, group_->ended_);
       }
       // Ranks may share cores: whoever waits makes room, after a while for longer.
