@@ -38,7 +38,7 @@ std::string why_missing() {
   if (library() != nullptr || dlsym(RTLD_DEFAULT, "clGetPlatformIDs") != nullptr) return "";
   dlopen("libOpenCL.so.1", RTLD_NOW | RTLD_LOCAL);
   const char* const why = dlerror();
-  return why != nullptr ? why : "libOpenCL.so.1 was not there when the plugin was loaded";
+  return why != nullptr ? why : "libOpenCL.so.1 was missing when the plugin was loaded";
 }
 
 }  // namespace ironcl::opencl::calls

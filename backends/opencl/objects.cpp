@@ -51,7 +51,7 @@ Buffer::Buffer(ContextPtr context, cl_mem memory, std::uint64_t size) : context_
       }
     }
     if (wrapped.getInfo<CL_MEM_SIZE>() < size) {
-      throw Error(Status::invalid_argument, "the cl_mem has {} bytes, the buffer is said to have {}",
+      throw Error(Status::invalid_argument, "the cl_mem has {} bytes, the buffer asks for {}",
                   wrapped.getInfo<CL_MEM_SIZE>(), size);
     }
     memory_ = wrapped;

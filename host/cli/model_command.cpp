@@ -124,7 +124,7 @@ class ModelCommand final : public Command {
     } catch (const ironcl::Error& error) {
       if (error.status() == IRONCL_INVALID_ARGUMENT) usage("{}", error.what());
       if (error.status() == IRONCL_UNIMPLEMENTED) {
-        fail(ExitStatus::no_device, "{} is no model: {}", device.uri(), error.what());
+        fail(ExitStatus::no_device, "{} is not a model: {}", device.uri(), error.what());
       }
       throw;
     }

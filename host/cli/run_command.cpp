@@ -67,7 +67,7 @@ class RunCommand final : public Command {
     report::check_outputs({output_}, operands_.inputs(checkpoint));
     for (const checkpoint::ExpertsLayer& one : checkpoint.experts())
       if (one.name == layer_) return run_experts(checkpoint, one, source, out, accuracy);
-    if (!operands_.routing.empty()) usage("--routing is about layers of experts, and {} is none", layer_);
+    if (!operands_.routing.empty()) usage("--routing is about layers of experts, and {} is not one", layer_);
     const checkpoint::LinearLayer& layer = layer::find_layer(checkpoint, layer_);
     const layer::Activations a = layer::load_activations(source, layer);
     const layer::LayerWeights weights = layer::weights_of(layer);

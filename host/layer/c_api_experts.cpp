@@ -36,7 +36,7 @@ namespace {
 /// Throws unless a table says enough of itself to be copied.
 void check_table(const ironcl_plugin& api) {
   if (api.struct_size < offsetof(ironcl_plugin, extensions) || api.name == nullptr)
-    invalid("api is no plugin's table: its struct_size is too small, or it has no name");
+    invalid("api is not a plugin's table: its struct_size is too small, or it has no name");
   if (api.abi_major != IRONCL_ABI_MAJOR)
     refuse(IRONCL_INCOMPATIBLE,
            fmt::format("api is a table of ABI {}, this library has ABI {}", api.abi_major, IRONCL_ABI_MAJOR));

@@ -75,7 +75,7 @@ std::vector<std::byte> draw(DType type, std::int64_t elements, std::mt19937_64& 
   } else if (numerics::is_float(type)) {
     numerics::encode(type, t4, table.data());
   } else {
-    throw std::invalid_argument("operands do not come in " + std::string(numerics::name_of(type)));
+    throw std::invalid_argument("operands cannot be generated in " + std::string(numerics::name_of(type)));
   }
   std::vector<std::byte> values(
       static_cast<std::size_t>(numerics::checked_mul(elements, static_cast<std::int64_t>(width))));

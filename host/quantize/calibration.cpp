@@ -129,7 +129,7 @@ InputClips calibrate(const std::filesystem::path& activations, const ClipRule& r
   InputClips clips;
   for (const auto& [name, magnitudes] : modules) {
     const float clip = magnitudes.clip(rule, code);
-    if (clip == 0) throw Error(ErrorKind::value, activations, name, "is all zeros, of which no scale follows");
+    if (clip == 0) throw Error(ErrorKind::value, activations, name, "is all zeros and gives no scale");
     clips[name] = clip;
   }
   return clips;

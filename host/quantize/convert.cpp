@@ -167,7 +167,7 @@ struct Conversion::State {
       const std::string model = type != nullptr && type->is_string() ? json::value_to<std::string>(*type) : "";
       if (is_one_of(kConv1D, model) && request.format.scheme.quantized())
         throw Error(ErrorKind::unsupported, folder.config, "",
-                    "is of model_type {}, whose weights lie as [K, N] (Conv1D), which no scheme of quantising has",
+                    "is of model_type {}, whose weights are stored as [K, N] (Conv1D), which no scheme supports",
                     model);
     }
     request.format.check_inputs(!request.clips.empty());
@@ -197,13 +197,13 @@ struct Conversion::State {
   void check_out() const {
     const fs::path in = fs::weakly_canonical(request.in), out = fs::weakly_canonical(request.out);
     if (request.out.filename().empty() || request.out.filename() == "..")
-      throw Error(ErrorKind::config, request.out, "", "is no name of a new folder");
+      throw Error(ErrorKind::config, request.out, "", "is not a name for a new folder");
     if (std::mismatch(in.begin(), in.end(), out.begin(), out.end()).first == in.end())
       throw Error(ErrorKind::config, request.out, "", "is the input or inside of it; name another folder");
     if (!fs::exists(request.out) || is_renamed()) return;
     std::error_code not_empty;  // where a run was ended just before it removed this
     fs::remove(part(), not_empty);
-    throw Error(ErrorKind::io, request.out, "", "is there already; remove it, or name another folder");
+    throw Error(ErrorKind::io, request.out, "", "exists already; remove it, or name another folder");
   }
 
   /// Whether an earlier run was ended between its last rename and clearing away.
@@ -342,7 +342,7 @@ struct Conversion::State {
     if (!fs::exists(state_file())) {
       for (const fs::directory_entry& entry : fs::directory_iterator(part()))
         if (!entry.path().filename().string().starts_with("state.json."))
-          throw Error(ErrorKind::config, part(), "", "holds '{}', which is of something else; remove it first",
+          throw Error(ErrorKind::config, part(), "", "holds '{}', which this command did not write; remove it first",
                       entry.path().filename().string());
       report::write_file(state_file(), report::to_text(wishes()));
     }

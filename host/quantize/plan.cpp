@@ -155,9 +155,9 @@ class Planner {
     if (const std::string* entry = keep_.find(module)) return fmt::format("--keep {}", *entry);
     for (const Kind& kind : kept_kinds())
       if (kind.names.find(module) != nullptr) return kind.why;
-    if (stack && !rows_first(tensor)) return "stacked experts that lie as [K, N], or of which that is not known";
+    if (stack && !rows_first(tensor)) return "stacked experts stored as [K, N], or in an unknown order";
     const std::int64_t k = tensor.shape.back(), group = scheme.grid.group_rows == 1 ? scheme.grid.group_cols : 0;
-    if (group != 0 && k % group != 0) return fmt::format("K = {} is no multiple of {}", k, group);
+    if (group != 0 && k % group != 0) return fmt::format("K = {} is not a multiple of {}", k, group);
     return {};
   }
 
@@ -220,7 +220,7 @@ class Planner {
     std::string why;
     if (const std::string* entry = keep_.find(item.name)) why = fmt::format("--keep {}; as bf16", *entry);
     if (grid.group_rows == 1 && grid.group_cols != 0 && item.weight.k % grid.group_cols != 0)
-      why = fmt::format("K = {} is no multiple of {}; as bf16", item.weight.k, grid.group_cols);
+      why = fmt::format("K = {} is not a multiple of {}; as bf16", item.weight.k, grid.group_cols);
     if (why.empty()) return;
     item.format = plan_.plain;
     keep(item.name, why);

@@ -47,7 +47,7 @@ std::optional<std::int64_t> parse_size(std::string_view text) {
 DType parse_type(std::string_view text, std::string_view word) {
   if (text == "none") return DType::none;
   const std::optional<DType> type = numerics::parse_dtype(text);
-  if (!type) fail("'{}' in '{}' is no element type; f32, f16, bf16, e4m3fn, e5m2, i8 are", text, word);
+  if (!type) fail("'{}' in '{}' is not an element type; those are f32, f16, bf16, e4m3fn, e5m2, i8", text, word);
   return *type;
 }
 
@@ -144,7 +144,7 @@ ScaleGrid parse_grid(std::string_view text) {
     if (part == "all") return std::int64_t{0};
     const auto size = parse_size(part);
     if (!size || *size > std::numeric_limits<std::uint32_t>::max()) {
-      throw ProblemError(fmt::format("'{}' is no block; write ROWSxCOLS such as 128x128, 1x128 or 1xall", text));
+      throw ProblemError(fmt::format("'{}' is not a block; write ROWSxCOLS such as 128x128, 1x128 or 1xall", text));
     }
     return *size;
   };
@@ -258,8 +258,8 @@ Problem parse_problem(std::string_view line) {
       problem.options.emplace_back(*option);
     } else {
       fail(
-          "'{}' is no option; --src, --dt, --scale, --scale-dt, --global, --bias, --quantizer, "
-          "--d-quantizer, --accuracy, --grouping, --gather, --repeatable, --opt are",
+          "'{}' is not an option; those are --src, --dt, --scale, --scale-dt, --global, --bias, --quantizer, "
+          "--d-quantizer, --accuracy, --grouping, --gather, --repeatable, --opt",
           word);
     }
   }

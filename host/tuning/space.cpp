@@ -21,18 +21,18 @@ const json::value& member(const json::object& object, const char* name) {
 }
 
 std::string text(const json::value& value, const char* name) {
-  if (!value.is_string()) wrong(std::string("has a \"") + name + "\" that is no text");
+  if (!value.is_string()) wrong(std::string("has a \"") + name + "\" that is not a text");
   return value.as_string().c_str();
 }
 
 const json::object& object(const json::value& value, const char* name) {
-  if (!value.is_object()) wrong(std::string("has a \"") + name + "\" that is no object");
+  if (!value.is_object()) wrong(std::string("has a \"") + name + "\" that is not an object");
   return value.as_object();
 }
 
 const json::array& array(const json::object& from, const char* name) {
   const json::value& value = member(from, name);
-  if (!value.is_array()) wrong(std::string("has a \"") + name + "\" that is no array");
+  if (!value.is_array()) wrong(std::string("has a \"") + name + "\" that is not an array");
   return value.as_array();
 }
 
@@ -92,7 +92,7 @@ Space parse_space(std::string_view json_text, numerics::AccuracyClass weakest) {
   if (too_weak != 0) space.dropped.emplace_back("weaker accuracy class than the problem allows", too_weak);
   const Configuration thumb = configuration(member(answer, "rule_of_thumb"));
   const auto at = std::find(space.candidates.begin(), space.candidates.end(), thumb);
-  if (at == space.candidates.end()) wrong("has a rule of thumb that is no candidate: " + to_text(thumb));
+  if (at == space.candidates.end()) wrong("has a rule of thumb that is not a candidate: " + to_text(thumb));
   space.rule_of_thumb = static_cast<std::size_t>(at - space.candidates.begin());
   if (answer.contains("devices"))
     for (const json::value& name : array(answer, "devices")) space.devices.push_back(text(name, "devices"));

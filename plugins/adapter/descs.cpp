@@ -213,7 +213,7 @@ backend::WeightsDesc read(const ironcl_weights_desc* in, const DeviceState& devi
     kWeights.invalid("plan is of another device; prepare the weights on the plan's device");
   }
   const auto* plan = std::get_if<GemmOp>(&abi.plan->operation);
-  if (plan == nullptr) kWeights.invalid("plan is no GEMM; give the one that reads these weights, or NULL");
+  if (plan == nullptr) kWeights.invalid("plan is not a GEMM; give the one that reads these weights, or NULL");
   check_same_matrix(plan->desc, out.dtype, out.n, out.k, out.matrices, out.scale, "weights_desc");
   out.plan = plan->object;
   return out;

@@ -176,14 +176,14 @@ TEST(ProblemLine, RefusalsNameTheWordAndWhatMayStandThere) {
       {"16x8:8x4 --dt=e4m3:e4m3", "should name three types"},
       {"16x8:8x4 --dt=e4m3:fp4:f32", "'fp4'"},
       {"16x8:8x4 --scale=1x128" + rest, "should be A:B"},
-      {"16x8:8x4 --scale=1x128:128x128x2" + rest, "is no block"},
+      {"16x8:8x4 --scale=1x128:128x128x2" + rest, "is not a block"},
       {"16x8:8x4 --scale-dt=bf16:f32" + rest, "disagree"},
       {"16x8:8x4 --quantizer=1e-10" + rest, "FLOOR:exact"},
       {"16x8:8x4 --quantizer=nan:exact" + rest, "FLOOR:exact"},
       {"16x8:8x4 --accuracy=f64" + rest, "f32 and tensor14"},
       {"16x8:8x4 --grouping=masked:0" + rest, "masked:COUNT"},
       {"16x8:8x4 --opt=tile_m" + rest, "--opt=KEY=VALUE"},
-      {"16x8:8x4 --frobnicate=1" + rest, "'--frobnicate=1' is no option"},
+      {"16x8:8x4 --frobnicate=1" + rest, "'--frobnicate=1' is not an option"},
   };
   for (const auto& [line, part] : cases) {
     EXPECT_NE(refusal(line).find(part), std::string::npos) << line << ": " << refusal(line);

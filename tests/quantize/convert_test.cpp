@@ -318,7 +318,7 @@ TEST(QuantizeFolder, RefusesPlacesWhereSomethingWouldBeLost) {
   refused(in / "sub", in / "sub", ErrorKind::config, {"inside of it"});
   fs::create_directories(dir / "there");
   fs::create_directories(dir / "there.part");
-  refused(dir / "there", dir / "there", ErrorKind::io, {"is there already"});
+  refused(dir / "there", dir / "there", ErrorKind::io, {"exists already"});
   EXPECT_FALSE(fs::exists(dir / "there.part")) << "a run was ended just before it removed this";
   fs::create_directories(dir / "new.part/precious");
   refused(dir / "new", dir / "new.part", ErrorKind::config, {"precious", "remove it first"});

@@ -89,7 +89,7 @@ def main():
                 continue
             if part.exists():  # killed after the rename: the next run clears away, and says so where that was nearly done
                 after = subprocess.run(command, capture_output=True, text=True)
-                assert after.returncode == 0 or "is there already" in after.stderr, after.stderr
+                assert after.returncode == 0 or "exists already" in after.stderr, after.stderr
             assert not part.exists(), list(part.iterdir())
             have = digest(work / "out")
             assert have == want, f"after {kills} kills: {[name for name in want if have.get(name) != want[name]]} differ"

@@ -103,7 +103,7 @@ TEST(QuantizePlan, StackedExpertsBecomeTheNamesThatAllEnginesReadWhereTheirSizes
 
 TEST(QuantizePlan, AKThatGroupsDoNotDivideStays) {
   const Model model({matrix("a.weight", {32, 40}), matrix("b.weight")}, "{}");
-  EXPECT_EQ(kept(plan_of(model, {.scheme = "mxfp8"})).at("a"), "K = 40 is no multiple of 32");
+  EXPECT_EQ(kept(plan_of(model, {.scheme = "mxfp8"})).at("a"), "K = 40 is not a multiple of 32");
   EXPECT_EQ(plan_of(model, {.scheme = "block"}).items(), 2u);
 }
 

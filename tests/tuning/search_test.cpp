@@ -179,7 +179,7 @@ TEST(TuningSpace, SaysWhatIsWrongWithAnAnswer) {
   EXPECT_NE(message(R"({"candidates": [], "dropped": []})").find("\"rule_of_thumb\""), std::string::npos);
   EXPECT_NE(message(R"({"candidates": [], "dropped": [], "rule_of_thumb":
                        {"variant": "v", "options": {}, "accuracy_class": "f32"}})")
-                .find("that is no candidate: v"),
+                .find("that is not a candidate: v"),
             std::string::npos);
   EXPECT_NE(message(R"({"candidates": [{"variant": "v", "options": {}, "accuracy_class": "f8"}], "dropped": []})")
                 .find("accuracy class f8"),
