@@ -54,6 +54,14 @@ std::int64_t rows_to_hold(const Problem& p) {
 
 constexpr int kMostRows = 32;  ///< Of a tile.
 
+/// What the scheduled rows of a matrix cost in tiles of `height`, in times that its weights stream once: a further
+/// tile finds them in the second cache. Fitted to layers of Qwen3-30B-A3B (docs/performance/h200-grouped.md).
+double of_scheduled(const Problem& p, std::int64_t height) {
+  constexpr double kFurther = 0.6, kHigh = 1.6;
+  const double tiles = p.mean_over_rows([&](std::int64_t rows) { return numerics::ceil_div(rows, height); });
+  return (height > 16 ? kHigh : 1) * (1 + kFurther * (tiles - 1));
+}
+
 /// More rows than a tile that no other kernel on tensor cores takes: K groups of 64 or 32, and what wgmma does not
 /// do.
 bool has_many_rows(const Problem& p) { return p.k_group != 128 && !p.grouped() && p.m > kMostRows; }
@@ -93,6 +101,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   Tuning t{{"tile_m", 32}, {"columns", 16}, {"warps", 8}, {"depth", 1}, {"lines", 0}};
   for (const int rows : {16, 8, 4, 2, 1})
     if (rows_to_hold(p) <= rows) t["tile_m"] = rows;
+  if (p.scheduled && t["tile_m"] == 32 && of_scheduled(p, 16) < of_scheduled(p, 32)) t["tile_m"] = 16;
   if (has_four_bits(p)) return t;
   // Wider where that still makes work for every compute unit.
   const std::int64_t units = f.compute_units;
@@ -152,6 +161,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
     return std::max(streaming_ns(p, 1.1, 1000),
                     1e9 * products / (kManyRows * (has_four_bits(p) ? 64 : p.k_group) / 64));
   }
+  if (p.scheduled) return streaming_ns(p) * of_scheduled(p, t["tile_m"]);
   // Each further tile of rows reads the weights again, from the second cache.
   const std::int64_t tiles = numerics::ceil_div(std::max<std::int64_t>(1, rows_to_hold(p)), t["tile_m"]);
   return (t["tile_m"] <= 16 ? streaming_ns(p) : streaming_ns(p, 1.1, 1000)) * tiles;

@@ -16,8 +16,9 @@ constexpr double kCycles = 0.085;
 constexpr double kHalfTile = 0.55;  ///< Of the time of 256 rows, 128 take.
 /// Of few rows times streaming_ns() and what starts and ends a launch, in ns: 54.4, 26.2 and 18.3 us for 32 x 7168 x
 /// 16384, x 24576 x 1536, x 4096 x 4096, which stream in 40.5, 13.0 and 5.8, 7 us of any launch among them; and times
-/// streaming_ns() of more: 75.1 us for 128 x 7168 x 16384.
-constexpr double kOfStreamingFew = 1.05, kStart = 5000, kOfStreaming = 1.9;
+/// streaming_ns() of more: 75.1 us for 128 x 7168 x 16384. Of few rows that are scheduled, 1.3 to 1.7
+/// (docs/performance/h200-grouped.md).
+constexpr double kOfStreamingFew = 1.05, kOfStreamingScheduled = 1.5, kStart = 5000, kOfStreaming = 1.9;
 
 std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   const bool lines = p.d != backend::DType::f32;
@@ -121,7 +122,8 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
       t["split_k"] == 1 ? rounds_of(t, p, f) : rounds(tiles(t, p, p.m) * t["split_k"], f) / t["split_k"];
   const double cycles = in_rounds * t["tile_m"] * p.k * kCycles;
   const double multiply = 1e9 * cycles / f.clock_hz;
-  return std::max(multiply, p.m <= 64 ? streaming_ns(p, kOfStreamingFew, kStart) : streaming_ns(p) * kOfStreaming);
+  const double of_few = p.scheduled ? kOfStreamingScheduled : kOfStreamingFew;
+  return std::max(multiply, p.m <= 64 ? streaming_ns(p, of_few, kStart) : streaming_ns(p) * kOfStreaming);
 }
 
 }  // namespace

@@ -80,7 +80,7 @@ constexpr double kOfStreaming = 0.945, kStart = 3700;        ///< 17 to 64 rows.
 constexpr double kOfStreamingHigh = 1.65, kStartHigh = 500;  ///< More.
 /// Where gemm_mma_stream is faster: up to 16 rows, up to 32 of weights that stream sooner than a launch starts.
 constexpr double kOfStreamingLow = 1.2;
-constexpr double kRound = 2000;
+constexpr double kRound = 2000, kRoundScheduled = 4000;  ///< The latter: docs/performance/h200-grouped.md.
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   // More rows than were measured are for work-groups that stay.
@@ -90,7 +90,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
                                : streaming_ns(p, low ? kOfStreamingLow : kOfStreaming, kStart);
   const std::int64_t in_columns = numerics::ceil_div(p.n, t["tile_n"]);
   // Each further tile of rows reads the weights again; of scheduled rows no more than 128 were measured.
-  return (once + kRound * (rounds(in_columns, f) - 1)) *
+  return (once + (p.scheduled ? kRoundScheduled : kRound) * (rounds(in_columns, f) - 1)) *
          p.mean_over_rows([&](std::int64_t rows) { return 3 * numerics::ceil_div(rows, 128) - 2; });
 }
 
