@@ -19,7 +19,8 @@ using namespace nb::literals;
 
 namespace ironcl::python {
 
-void add_jax(nb::module_& module);  // jax.cpp
+void add_jax(nb::module_& module);          // jax.cpp
+void add_distributed(nb::module_& module);  // distributed.cpp
 
 void log_line(std::string_view line) {
   if (!nb::is_alive()) return;
@@ -256,6 +257,7 @@ NB_MODULE(_core, module) {
       .def_prop_ro("tokens", [](const python::Experts& self) { return self.choices().tokens; })
       .def_prop_ro("device", &python::Experts::device);
 
+  python::add_distributed(module);
 #ifdef IRONCL_PYTHON_JAX
   python::add_jax(module);
 #endif
