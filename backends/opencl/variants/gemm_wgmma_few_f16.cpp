@@ -80,7 +80,8 @@ constexpr double kOfStreaming = 0.945, kStart = 3700;        ///< 17 to 64 rows.
 constexpr double kOfStreamingHigh = 1.65, kStartHigh = 500;  ///< More.
 /// Where gemm_mma_stream is faster: up to 16 rows, up to 32 of weights that stream sooner than a launch starts.
 constexpr double kOfStreamingLow = 1.2;
-constexpr double kRound = 2000, kRoundScheduled = 4000;  ///< The latter: docs/performance/h200-grouped.md.
+constexpr double kRound = 2000;
+constexpr double kRoundScheduled = 4000;  ///< docs/performance/h200-grouped.md.
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   // More rows than were measured are for work-groups that stay.
