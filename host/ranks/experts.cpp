@@ -85,6 +85,20 @@ Graph with_codes(Graph list, const layer::ExpertsForm& form) {
   return list;
 }
 
+/// The list whose products have the plans of the whole layer's, where the device takes them.
+Graph with_plans(const Device& device, Graph list, const Graph& whole) {
+  for (layer::Operation& operation : list.operations)
+    for (const layer::Operation& other : whole.operations) {
+      auto* product = std::get_if<ProductOp>(&operation.what);
+      const auto* same = std::get_if<ProductOp>(&other.what);
+      if (product != nullptr && same != nullptr && other.name == operation.name)
+        product->problem.options =
+            detail::like_whole(device, report::to_gemm_desc(same->problem), report::to_gemm_desc(product->problem))
+                .options;
+    }
+  return list;
+}
+
 template <class T>
 Bytes bytes_of_values(const std::vector<T>& values) {
   const auto bytes = std::as_bytes(std::span(values));
@@ -117,7 +131,8 @@ SpreadExperts::SpreadExperts(Group& group, const Device& device, const layer::Ex
     const Range mine = experts_.ranges[static_cast<std::size_t>(group.rank())];
     if (mine.size() == 0) return;
     const LocalExperts local(source, mine);
-    local_ = steps(local, with_codes(graph_of(local.form(), choices, alignment), form_), {"x", "ids"}, "down");
+    local_ = steps(local, with_plans(device, with_codes(graph_of(local.form(), choices, alignment), form_), list_),
+                   {"x", "ids"}, "down");
   });
 }
 

@@ -170,11 +170,10 @@ class Laps {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-/// The plan of a part. Some columns of D have the plan of the whole product, and so its bits, where it takes them.
-inline Gemm plan_of(const Device& device, GemmDesc whole, const GemmDesc& part) {
-  if (part.n == whole.n || part.k != whole.k || !part.options.empty()) return {device, part};
+/// A part of a product, with the variant and tunables of the whole one, and so its bits, where the device takes them.
+inline GemmDesc like_whole(const Device& device, const GemmDesc& whole, const GemmDesc& part) {
+  if (!part.options.empty()) return part;
   try {
-    whole.d = part.d;
     const ironcl_op_info info = Gemm(device, whole).info();
     GemmDesc same = part;
     same.options = {{"variant", info.variant}};
@@ -184,10 +183,10 @@ inline Gemm plan_of(const Device& device, GemmDesc whole, const GemmDesc& part) 
       same.options.emplace_back(one.substr(0, equals), one.substr(std::min(equals + 1, one.size())));
       rest.remove_prefix(std::min(rest.size(), one.size() + 1));
     }
-    return {device, same};
-  } catch (const Error&) {
-    return {device, part};
+    if (device.supports(same)) return same;
+  } catch (const Error&) {  // It plans by itself.
   }
+  return part;
 }
 
 /// A rank's part of a product on its device. Absent where the rank has none.
@@ -208,7 +207,9 @@ class Product {
     desc.b_scale = b.scale;
     desc.d = d;
     if (!with_bias) desc.bias = IRONCL_DTYPE_NONE;
-    gemm_ = plan_of(device, whole.problem, desc);
+    GemmDesc all = whole.problem;
+    all.d = d;
+    gemm_ = Gemm(device, desc.n != all.n && desc.k == all.k ? like_whole(device, all, desc) : desc);
     weights_ = Weights(device, b.desc(), &gemm_);
     problem_ = desc;
     const auto buffer = [&](std::uint64_t bytes) { return Buffer(device, std::max<std::uint64_t>(bytes, 1)); };
