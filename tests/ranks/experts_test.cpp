@@ -115,7 +115,7 @@ TEST(Traffic, OfExpertsIsThatOfTheFormula) {
   const layer::ExpertsForm& form = example.source->form();
   const std::vector<std::int32_t>& ids = example.input.routed->ids;
   constexpr std::uint64_t kRanks = 2;
-  on_threads(kRanks, [&](Group& group) {
+  on_ranks(kRanks, [&](Group& group) {
     layer::ExpertsChoices choices;
     choices.tokens = example.input.tokens;
     choices.x = example.input.x_dtype;

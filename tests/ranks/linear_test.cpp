@@ -327,8 +327,7 @@ class Slow final : public Transport {
 TEST(Ranks11, ArrivalInAnyOrderGivesTheSameBitsAHundredTimes) {
   const Example example(layer_of(4, 512, 64));
   const Bytes want = example.spread(devices()[0], 3, {.split = Split::row});
-  ThreadRanks threads(3);
-  threads.run([&](Transport& transport) {
+  on_transports(3, [&](Transport& transport) {
     Slow slow(transport, static_cast<unsigned>(transport.rank()));
     Group group(slow, kSmall);
     Linear linear(group, devices()[0], example.whole(), {.split = Split::row, .chunks = 2});

@@ -41,21 +41,20 @@ class Few final : public Transport {
   int count_;
 };
 
-inline void on_threads(int count, const std::function<void(Group&)>& work, Group::Settings settings = {}) {
-  ThreadRanks threads(count);
-  threads.run([&](Transport& transport) {
+/// Runs `work` on so many ranks: processes, if there are as many, else threads.
+inline void on_transports(int count, const std::function<void(Transport&)>& work) {
+  if (world() == nullptr || world()->size() < count) return ThreadRanks(count).run(work);
+  if (world()->rank() >= count) return;
+  Few few(*world(), count);
+  work(few);
+}
+
+/// The same, each with a group of its own.
+inline void on_ranks(int count, const std::function<void(Group&)>& work, Group::Settings settings = {}) {
+  on_transports(count, [&](Transport& transport) {
     Group group(transport, settings);
     work(group);
   });
-}
-
-/// Runs `work` on so many ranks, each with a group of its own: processes, if there are as many, else threads.
-inline void on_ranks(int count, const std::function<void(Group&)>& work, Group::Settings settings = {}) {
-  if (world() == nullptr || world()->size() < count) return on_threads(count, work, settings);
-  if (world()->rank() >= count) return;
-  Few few(*world(), count);
-  Group group(few, settings);
-  work(group);
 }
 
 /// What rank 0 has, on every process.
