@@ -65,6 +65,7 @@ ranks::SpreadSettings timing(ranks::SpreadSettings settings, const BenchSettings
     figures = {timed, {}, {after.messages - before.messages, after.bytes - before.bytes}, held};
     for (double Times::*phase : {&Times::write, &Times::product, &Times::read, &Times::exchange, &Times::compute}) {
       std::vector<double> seconds;
+      seconds.reserve(alone.size());
       for (const Times& one : alone) seconds.push_back(one.*phase);
       figures.phases.*phase = tuning::summarize(seconds).median;
     }
