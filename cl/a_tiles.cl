@@ -21,6 +21,9 @@
 #ifndef TILE_FORM
 #define TILE_FORM 1
 #endif
+#ifndef B_TYPE
+#define B_TYPE 4
+#endif
 
 #if TILE_FORM == TYPE_F32
 #define RUN 16
