@@ -81,7 +81,7 @@ Variant gemm_stream_bf16() {
   v.schedule = [](const Tuning& t) { return ScheduleShape{t["tile_m"], t["block_m"], true}; };
   v.local_bytes = [](const Tuning& t, const Problem& p) -> std::int64_t {
     const std::int64_t groups = persistent(t, p), quantised = groups * t["tile_m"] * bytes_of_group(p);
-    return (rows_of_block(t) * kPanel * 4 + (groups > 0 ? quantised + 4 * p.k_group : 0));
+    return (rows_of_block(t) * kPanel * 4 + (groups > 0 ? quantised + std::int64_t{4} * p.k_group : 0));
   };
   v.tile = [](const Tuning& t) { return Shape{t["tile_m"], kPanel}; };
   v.block = [](const Tuning& t) { return Shape{rows_of_block(t), kPanel}; };
