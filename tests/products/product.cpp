@@ -141,11 +141,12 @@ Data make_data(const Case& c) {
       data.b_scales = scales_of(c.b_scale, of_matrix, random);
     } else {
       // Each matrix has a magnitude of its own, and each block another: a wrong one shows at once.
-      std::vector<float> scales(static_cast<std::size_t>(c.matrices() * of_matrix));
-      for (std::size_t i = 0; i < scales.size(); ++i) {
-        const int matrix = static_cast<int>(static_cast<std::int64_t>(i) / of_matrix);
-        scales[i] = std::ldexp(1.0f, matrix % 8 - 4 + static_cast<int>(i % 3));
-        if (c.b_scale == DType::f32) scales[i] *= 1 + random.uniform();
+      std::vector<float> scales;
+      for (int matrix = 0; matrix < c.matrices(); ++matrix) {
+        for (std::int64_t i = 0; i < of_matrix; ++i) {
+          const float scale = std::ldexp(1.0f, matrix % 8 - 4 + static_cast<int>(scales.size() % 3));
+          scales.push_back(c.b_scale == DType::f32 ? scale * (1 + random.uniform()) : scale);
+        }
       }
       data.b_scales = typed(c.b_scale, scales);
     }
