@@ -82,14 +82,15 @@ static inline __attribute__((always_inline)) void add_groups(const int rows, __g
                                                              OF_A const float* scales_a, __global const scale_of_b* scales_b,
                                                              float global_b, __local float* to, int length, int groups, ulong next_a,
                                                              int next_b, const code_table* table) {
-#define TOTALS_OF_ROW(i) float16 total_low_##i, total_high_##i;
+#if TOGETHER_K > 1
+#define TOTALS_OF_ROW(i) float16 total_low_##i = vload16(0, to + i * PANEL), total_high_##i = vload16(1, to + i * PANEL);
   EACH_ROW(TOTALS_OF_ROW)
-#define LOAD_TOTALS(i)                            \
-  if (i < rows) {                                 \
-    total_low_##i = vload16(0, to + i * PANEL);   \
-    total_high_##i = vload16(1, to + i * PANEL);  \
-  }
-  EACH_ROW(LOAD_TOTALS)
+#define TOTAL_LOW(i) total_low_##i
+#define TOTAL_HIGH(i) total_high_##i
+#else
+#define TOTAL_LOW(i) *(__local float16*)(to + i * PANEL)
+#define TOTAL_HIGH(i) *(__local float16*)(to + i * PANEL + 16)
+#endif
   for (int group = 0; group < groups; ++group) {
 #define DECLARE_ROW(i) float16 low_##i = (float16)(0.0f), high_##i = (float16)(0.0f);
     EACH_ROW(DECLARE_ROW)
@@ -156,22 +157,24 @@ static inline __attribute__((always_inline)) void add_groups(const int rows, __g
     EACH_ROW(JOIN_SETS)
 #endif
     const float16 scale_low = SCALES_16(scales_b, global_b), scale_high = SCALES_16(scales_b + 16, global_b);
-#define ADD(i)                                                                                \
-  if (i < rows) {                                                                             \
-    total_low_##i = MUL_ADD(low_##i * (float16)(scales_a[i]), scale_low, total_low_##i);      \
-    total_high_##i = MUL_ADD(high_##i * (float16)(scales_a[i]), scale_high, total_high_##i);  \
+#define ADD(i)                                                                               \
+  if (i < rows) {                                                                            \
+    TOTAL_LOW(i) = MUL_ADD(low_##i * (float16)(scales_a[i]), scale_low, TOTAL_LOW(i));       \
+    TOTAL_HIGH(i) = MUL_ADD(high_##i * (float16)(scales_a[i]), scale_high, TOTAL_HIGH(i));   \
   }
     EACH_ROW(ADD)
     pairs += next_a;
     scales_a += TILE_M;
     scales_b += next_b;
   }
+#if TOGETHER_K > 1
 #define STORE_TOTALS(i)                            \
   if (i < rows) {                                  \
     vstore16(total_low_##i, 0, to + i * PANEL);    \
     vstore16(total_high_##i, 1, to + i * PANEL);   \
   }
   EACH_ROW(STORE_TOTALS)
+#endif
 }
 
 #ifdef QUANTISE
