@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import queue
 import threading
+import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -38,13 +39,13 @@ class _Messages:
     def __init__(self, group: Any) -> None:
         self.group = dist.new_group(backend="gloo") if group is None else group
         self.rank, self.size = dist.get_rank(self.group), dist.get_world_size(self.group)
-        self._waiting: queue.SimpleQueue[_Message] = queue.SimpleQueue()
+        self._waiting: queue.SimpleQueue[_Message | None] = queue.SimpleQueue()
         threading.Thread(target=self._wait, args=(self._waiting,), daemon=True).start()
+        weakref.finalize(self, self._waiting.put, None)
 
     @staticmethod
-    def _wait(waiting: queue.SimpleQueue[_Message]) -> None:
-        while True:
-            message = waiting.get()
+    def _wait(waiting: queue.SimpleQueue[_Message | None]) -> None:
+        while (message := waiting.get()) is not None:
             try:
                 for work in message.works:
                     work.wait()
