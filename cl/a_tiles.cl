@@ -36,7 +36,7 @@
 #endif
 #if TILE_FORM == TYPE_BF16 && BITS_OF(B_TYPE) < 8
 #define PAIRS_APART
-#define IN_PLACE_16(halves) halves.s041526378c9daebf
+#define IN_PLACE_16(halves) PAIRS_APART_16(halves)
 #define PLACE_OF(at) (((at) & ~7ul) | ((at) << 1 & 7ul) | ((at) >> 2 & 1ul))
 #else
 #define IN_PLACE_16(halves) halves

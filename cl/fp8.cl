@@ -200,6 +200,8 @@ static inline __attribute__((always_inline)) float16 values_of_words(uint16 word
 #else
 static inline float16 values_of_words(uint16 words, int i) { return decode_e2m1_16(words >> (uint16)((uint)(4 * i))); }
 #endif
+/// Sixteen values of A as kernels that decode such words by pairs have them: k and k + 4 of each eight are neighbours.
+#define PAIRS_APART_16(values) values.s041526378c9daebf
 #define WEIGHTS_F16(values) decode_f16_16(convert_uint16(values))
 #define WEIGHTS_BF16(values) decode_bf16_16(convert_uint16(values))
 

@@ -180,7 +180,7 @@ static inline __attribute__((always_inline)) void add_groups(const int rows, __g
 #ifdef QUANTISE
 // In the order of a_tiles.cl.
 #if BITS_OF(B_TYPE) < 8
-#define PAIRS_OF_16(halves) as_uint8(halves.s041526378c9daebf)
+#define PAIRS_OF_16(halves) as_uint8(PAIRS_APART_16(halves))
 #else
 #define PAIRS_OF_16(halves) as_uint8(halves)
 #endif

@@ -42,12 +42,13 @@
 #endif
 
 #if A_TYPE == TYPE_BF16 && TILE_FORM == TYPE_BF16
+#define SOURCE A_TYPE
+#include "magnitudes.cl"
 /// What values [first, end) of a row are multiplied by, and their scale divided: dot products of bf16 take denormals for zero, so small
 /// values become larger, exactly. Beside one of 2^60 and more a denormal is nothing.
 static inline float unit_of_group(__global const uchar* a, ulong row_at, int first, int end) {
-  float largest = 0.0f;
-  for (int col = first; col < end; ++col) largest = fmax(largest, fabs(load_element(A_TYPE, a, row_at + (ulong)col)));
-  return largest < 0x1p60f ? 0x1p32f : 1.0f;
+  const uint largest = largest_bits(larger_bits((uint16)(0u), a, row_at + (ulong)first, end - first));
+  return largest < as_uint(0x1p60f) ? 0x1p32f : 1.0f;
 }
 #define UNIT_OF_GROUP unit_of_group(a, from, first, end)
 #define IN_UNIT(scale, unit) ((scale) / (unit))
