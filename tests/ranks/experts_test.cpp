@@ -26,7 +26,7 @@ struct Spread {
       choices.tokens = input.tokens;
       choices.x = input.x_dtype;
       choices.out = DType::f32;
-      SpreadExperts experts(group, device, source, choices);
+      SpreadExperts experts(group, turn(device, group.rank()), source, choices);
       const std::int64_t first = std::accumulate(counts.begin(), counts.begin() + group.rank(), std::int64_t{0});
       const auto part = [&](auto all) {
         const std::size_t width = all.size() / static_cast<std::size_t>(input.tokens);

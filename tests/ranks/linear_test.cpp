@@ -197,7 +197,7 @@ TEST(Ranks07, APairMakesOneSumAndAddsItsBiasOnce) {
       Bytes d(down.d_bytes());
       on_ranks(ranks, [&](Group& group) {
         Bytes own(d.size());
-        GatedMlp mlp(group, device, gate.whole(), up.whole(), down.whole(), choices);
+        GatedMlp mlp(group, turn(device, group.rank()), gate.whole(), up.whole(), down.whole(), choices);
         const Traffic before = group.sent();
         mlp.run(5, gate.made.a, own);
         if (group.rank() != 0) return;
@@ -418,8 +418,8 @@ TEST(Linear, LocalColumnsOfOneSplitAreTheInputOfTheNext) {
     chained.made.a = middle;
     const Bytes want = chained.spread(device, 3, {.split = Split::row});
     on_ranks(3, [&](Group& group) {
-      Linear column(group, device, first.whole(), {.local = true});
-      Linear row(group, device, second.whole(), {.split = Split::row, .local = true});
+      Linear column(group, turn(device, group.rank()), first.whole(), {.local = true});
+      Linear row(group, turn(device, group.rank()), second.whole(), {.split = Split::row, .local = true});
       Bytes own(middle.size() / 3), d(second.d_bytes());
       column.run(4, first.made.a, own);
       row.run(4, own, d);

@@ -84,6 +84,16 @@ inline const std::vector<Device>& devices() {
   return all;
 }
 
+/// The device of a rank: `device` and those of its name take turns, as ranks do on a host with several.
+inline const Device& turn(const Device& device, int rank) {
+  std::vector<const Device*> alike;
+  for (const Device& one : devices())
+    if (one.plugin() == device.plugin() && std::string_view(one.props().name) == device.props().name)
+      alike.push_back(&one);
+  const auto first = std::find_if(alike.begin(), alike.end(), [&](auto* one) { return one->uri() == device.uri(); });
+  return *alike[static_cast<std::size_t>(first - alike.begin() + rank) % alike.size()];
+}
+
 /// A layer in host memory, with activations.
 struct Example {
   explicit Example(const std::string& line, std::uint64_t seed = 7)
@@ -128,7 +138,7 @@ struct Example {
     on_ranks(
         ranks,
         [&](Group& group) {
-          Linear linear(group, device, whole(), choices);
+          Linear linear(group, turn(device, group.rank()), whole(), choices);
           Bytes d(d_bytes());
           linear.run(problem.m, made.a, d);
           all[static_cast<std::size_t>(group.rank())] = std::move(d);
