@@ -25,7 +25,7 @@ struct KnownColumn {
   const char* key;
   const char* heading;
   Kind kind = Kind::integer;
-  int width = 0;  ///< In running lines.
+  int width = 0;  ///< In the rows that are printed while measuring.
   Shown shown = Shown::as_kind;
 };
 
@@ -114,7 +114,7 @@ std::string text_of(const Cell& cell, const KnownColumn& column) {
   return column.shown == Shown::percent ? fmt::format("{:.1f}%", *number * 100) : fmt::format("{:.4g}", *number);
 }
 
-/// The texts below one another: numbers to the right, a blank between; words to the left, behind two blanks.
+/// The texts in columns: numbers right-aligned behind one blank, words left-aligned behind two.
 std::string line(const std::vector<std::string_view>& keys, const std::vector<std::string>& texts) {
   std::string line;
   bool number_before = false;
@@ -172,7 +172,7 @@ void BenchTable::add(const BenchRow& row) {
   std::vector<Cell> cells;
   for (const report::Column& one : table_.columns()) cells.push_back(cell(row, one.key));
   table_.add(std::move(cells));
-  // A row without figures ends with its verdict, and its reason.
+  // A row without figures ends with its verdict and the reason.
   std::vector<std::string> texts;
   std::size_t filled = 0;
   for (const std::string_view key : shown_) {
@@ -249,7 +249,7 @@ bool bench_chain(const Device& device, const std::vector<MeasuredLayer>& product
     }
     add_check(row, worst);
     Queue queue(device);
-    std::vector<double> enqueueing;  // Until all of a call was enqueued.
+    std::vector<double> enqueueing;  // Until a call's last kernel was enqueued.
     const auto run = [&] {
       const double start = report::now_ns();
       for (std::size_t at = 0; at < layers; ++at)
@@ -261,7 +261,7 @@ bool bench_chain(const Device& device, const std::vector<MeasuredLayer>& product
       return timing;
     };
     Timed timed = measure(run, settings);
-    timed.kind = IRONCL_TIME_MEASURED;  // By the host, who waits for all of it.
+    timed.kind = IRONCL_TIME_MEASURED;  // By the host, which waits for the whole chain.
     enqueueing.erase(enqueueing.begin(), enqueueing.end() - static_cast<std::ptrdiff_t>(timed.host.count));
     const auto count = static_cast<double>(layers);
     add_times(row, timed, 0, bytes * count, copy_bytes_per_second);

@@ -52,30 +52,28 @@ class BenchCommand final : public Command {
                "with --tokens: exponent of Zipf's law by which tokens choose experts");
     app.add_flag("--no-loop", no_loop_, "with --tokens: do not time the loop of single plans over the experts");
     app.add_option("--chain", chain_,
-                   "number of layers: enqueue the named products of so many layers one after another, each with\n"
-                   "weights of its own, and wait once, as a decode step does; host time per layer")
+                   "enqueue the named products of this many layers back to back, each with its own weights, and\n"
+                   "wait once, as a decode step does; prints host time per layer")
         ->check(CLI::Range(1, 4096))
         ->option_text("LAYERS");
-    app.add_option("--device", uris_, "device URI; may be repeated (default: every device that is no model)")
+    app.add_option("--device", uris_, "device URI; may be repeated (default: all devices but models)")
         ->option_text("URI");
     ranks_.declare(app);
     app.add_option("--chunks", chunks_,
-                   "with --ranks: parts of the rows, one travels while the next is computed: a list")
+                   "with --ranks: cut rows into this many parts, one travels while the next is computed; a list")
         ->delimiter(',')
         ->check(CLI::Range(1, 1 << 20))
         ->option_text("LIST");
     add_backend_options(app, options_, "a backend's own option; may be repeated");
     add_accuracy(app, accuracy_, true);
-    add_number(app, "--runs", settings_.runs, above_zero(), "least number of timed calls");
-    add_number(app, "--min-ms", settings_.min_ms, not_negative(), "least time of the timed calls, in milliseconds");
-    add_number(app, "--warm-up-ms", settings_.warm_up_ms, not_negative(),
-               "milliseconds of calls before, which are not counted");
+    add_number(app, "--runs", settings_.runs, above_zero(), "minimum number of timed calls");
+    add_number(app, "--min-ms", settings_.min_ms, not_negative(), "minimum time of the timed calls, in milliseconds");
+    add_number(app, "--warm-up-ms", settings_.warm_up_ms, not_negative(), "milliseconds of untimed calls beforehand");
     add_number(app, "--rotate-mib", settings_.rotate_mib, CLI::Range(0, 1 << 30),
                "memory through which weights rotate, so that no cache holds them (0: one copy)");
-    add_number(app, "--check-rows", settings_.check_rows, above_zero(),
-               "rows of D that are checked against the oracle");
+    add_number(app, "--check-rows", settings_.check_rows, above_zero(), "rows of D to check against the oracle");
     app.add_option("--seed", settings_.seed, "seed of the operands")->capture_default_str();
-    app.add_option("--csv", csv_, "write the rows as CSV; - is the standard output, without the running rows")
+    app.add_option("--csv", csv_, "write the rows as CSV; - is standard output, where no other rows are then printed")
         ->option_text("FILE");
     app.add_option("--json", json_, "write the rows as JSON; - as for --csv")->option_text("FILE");
     app.add_option("--markdown", markdown_, "write the rows as Markdown; - as for --csv")->option_text("FILE");
@@ -86,7 +84,7 @@ class BenchCommand final : public Command {
     ranks_.start();
     if (!ranks_.on()) refuse_options(*app_, "{} is about ranks; give --ranks too", {"--chunks"});
     if (ranks_.on())
-      refuse_options(*app_, "ranks have one copy of the weights, and no loop or chain; leave {} out",
+      refuse_options(*app_, "ranks take one copy of the weights, and neither loop nor chain; leave {} out",
                      {"--chain", "--rotate-mib", "--no-loop"});
     if (const auto tokens = shapes_.tokens(); !tokens.empty()) return run_experts(tokens);
     if (skew_ != 0 || no_loop_) usage("--skew and --no-loop are about layers of experts: give --tokens");
@@ -126,8 +124,8 @@ class BenchCommand final : public Command {
     };
     const ExitStatus status = on_devices(measure_all);
     if (share_over_one_) {
-      say("a share over 1: of FMA, the clocks were higher in the row's calls than between them; of copy, data came "
-          "from a cache (a larger --rotate-mib) or was read only, while a copy writes too\n");
+      say("shares above 1: of FMA, clocks were higher during the calls than between them; of copy, data came from a "
+          "cache (raise --rotate-mib), or was only read, while a copy also writes\n");
     }
     if (!left_out_.empty())
       say("left out: {} layers that cannot be used\n{}", left_out_.size(), layer::to_text(layer::fold(left_out_)));
@@ -169,7 +167,7 @@ class BenchCommand final : public Command {
     bench.choices.options = parse_key_values("--opt", options_);
     const auto source = layer::make_experts(form, settings_.seed);
     if (ranks_.on()) {
-      refuse_options(*app_, "experts travel in one part; leave {} out", {"--chunks"});
+      refuse_options(*app_, "experts are not cut into chunks; leave {} out", {"--chunks"});
       bench.choices.weakest_accuracy = classes.front();
       return over_ranks(ranks_experts_table(speaker()), [&](const ironcl::Device& device, BenchTable& over) {
         bool pass = true;
@@ -200,7 +198,7 @@ class BenchCommand final : public Command {
     return status;
   }
 
-  /// Measures on each device that is asked for, and says what it can do at most.
+  /// Measures on each requested device, and says its ceilings.
   ExitStatus on_devices(const std::function<bool(const ironcl::Device&, const tuning::Ceilings&)>& measure_all) {
     const ironcl::Registry registry = ironcl::Registry::discover();
     bool pass = true;
@@ -216,7 +214,7 @@ class BenchCommand final : public Command {
     return pass ? ExitStatus::ok : ExitStatus::out_of_bounds;
   }
 
-  /// Measures over ranks, beside rank 0's device alone.
+  /// Measures over ranks, and on rank 0's device alone.
   ExitStatus over_ranks(BenchTable table,
                         const std::function<bool(const ironcl::Device&, BenchTable&)>& measure_all) {
     const ironcl::Registry registry = ironcl::Registry::discover();
@@ -242,8 +240,7 @@ class BenchCommand final : public Command {
       try {
         all.push_back({{}, report::parse_problem(line)});
         if (all.back().problem.grouping == Grouping::masked)
-          throw report::ProblemError(
-              "how many rows each matrix of a masked problem has is not said; write contiguous");
+          throw report::ProblemError("a masked problem does not say how many rows each matrix has; write contiguous");
       } catch (const report::ProblemError& error) {
         usage("--problem: {}", error.what());
       }
@@ -258,7 +255,7 @@ class BenchCommand final : public Command {
         for (const std::int64_t m : batches) all.push_back(layer), all.back().problem.m = m;
       }
     }
-    std::vector<MeasuredLayer> of_classes;  // Each row once for every class, one beside the other.
+    std::vector<MeasuredLayer> of_classes;  // Each row once per class, one after the other.
     for (MeasuredLayer& row : all) {
       add_options(row.problem);
       if (accuracy_.empty()) of_classes.push_back(row);
@@ -270,7 +267,7 @@ class BenchCommand final : public Command {
     return of_classes;
   }
 
-  /// Those that --accuracy names; none where it is not given.
+  /// The classes of --accuracy; none where it is not given.
   std::vector<numerics::AccuracyClass> accuracies() const {
     return accuracy_.empty() ? std::vector<numerics::AccuracyClass>() : parse_accuracies_option(accuracy_);
   }
@@ -279,7 +276,7 @@ class BenchCommand final : public Command {
     for (const auto& option : parse_key_values("--opt", options_)) problem.options.push_back(option);
   }
 
-  /// The running rows: not among what goes to the standard output by '-'.
+  /// Prints while measuring, unless '-' sends the results to standard output.
   template <class... Args>
   void say(fmt::format_string<Args...> text, Args&&... args) {
     const bool taken = csv_ == "-" || json_ == "-" || markdown_ == "-";
@@ -289,7 +286,7 @@ class BenchCommand final : public Command {
     return [this](const std::string& line) { say("{}", line); };
   }
 
-  /// Checks and times one problem; false where its check failed. A device that refuses it makes a row, not a failure.
+  /// Checks and times one problem; false where the check failed. A device's refusal is a row, not a failure.
   bool measure(const ironcl::Device& device, const tuning::Ceilings& ceilings, const MeasuredLayer& of,
                BenchTable& table) {
     const report::Problem& problem = of.problem;
@@ -323,8 +320,8 @@ class BenchCommand final : public Command {
       row["prepare_ns"] = execution->prepare_ns();
       row["weights_bytes"] = static_cast<double>(execution->weights_bytes());
       add_check(row, execution->check(layer::expect(problem, operands, settings_.check_rows)));
-      // Calls in slices with the device's multiply-adds measured between them: both sides of the share have the same
-      // clocks and the same neighbours.
+      // The device's multiply-adds are measured between slices of calls: both sides of the share have the same clocks
+      // and neighbours.
       const double flops = tuning::flops_of(problem);
       std::vector<double> fma_shares;
       double ceiling = 0;
@@ -360,7 +357,7 @@ class BenchCommand final : public Command {
   std::string accuracy_;  ///< Empty: as the problems say.
   BenchSettings settings_;
   std::string csv_, json_, markdown_;
-  std::string last_plan_;  ///< Of the row before, in class f32: one that serves both classes is measured once.
+  std::string last_plan_;  ///< Of the previous row, in class f32: a plan of both classes is measured once.
   ProgressLine line_;
   bool share_over_one_ = false;
 };

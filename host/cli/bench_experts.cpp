@@ -19,13 +19,12 @@ using layer::ExpertsForm;
 using layer::ExpertsInput;
 using numerics::DType;
 
-/// Others in so many calls, so that none finds all its weights in a cache.
+/// Calls take this many inputs in turn, so that no call finds all its weights in a cache.
 constexpr std::size_t kInputs = 4;
 constexpr double kTurnNs = 40e6;  ///< Of the loop, between calls of the layer.
 
-/// The same products as a loop: for each expert that is hit, and the shared one, three plans' worth of work by plans
-/// for single matrices. Rows of x lie sorted already, nothing is combined and nothing waits: the loop is shown at its
-/// best.
+/// The same products as a loop: for each expert hit, and the shared one, the work of three plans for single matrices.
+/// Rows of x are already sorted, and nothing is combined or waits: this is the loop at its best.
 class Loop {
  public:
   Loop(const Device& device, const layer::ExpertsSource& source, const std::vector<ExpertsInput>& inputs,
@@ -33,11 +32,11 @@ class Loop {
       : queue_(device) {
     const ExpertsForm& form = source.form();
     const std::int64_t tokens = inputs.front().tokens;
-    std::vector<std::map<std::int64_t, std::int64_t>> rows(inputs.size());  // of each input, by expert
+    std::vector<std::map<std::int64_t, std::int64_t>> rows(inputs.size());  // per input, by expert
     std::int64_t most = 0;
     for (std::size_t i = 0; i < inputs.size(); ++i)
       for (const std::int32_t id : inputs[i].routed->ids) most = std::max(most, ++rows[i][id]);
-    // One list for all experts: each has its own copy of the weights.
+    // One list for all experts, each with its own copy of the weights.
     const auto list_of = [&](const layer::GatedForm& gated, std::int64_t count) {
       return layer::graph_of(form, gated, {.tokens = count, .x = x_dtype}, device.props().buffer_alignment);
     };
@@ -101,7 +100,7 @@ class Loop {
   std::size_t next_ = 0;
 };
 
-/// Experts that an input's tokens hit, the mean of all inputs.
+/// Experts hit by an input's tokens, averaged over inputs.
 std::int64_t experts_hit(const ExpertsForm& form, const std::vector<ExpertsInput>& inputs) {
   std::int64_t hit = 0;
   for (const ExpertsInput& input : inputs) hit += layer::experts_hit(form, *input.routed);
@@ -162,7 +161,7 @@ bool bench_experts(const Device& device, const layer::ExpertsSource& source, con
     std::optional<Loop> loop;
     if (bench.loop) loop.emplace(device, source, inputs, DType::bf16);
     std::vector<double> looped, ratios;
-    // In turns: what disturbs a machine disturbs both.
+    // Alternating, so that disturbances of the machine affect both.
     const auto loop_turn = [&](const std::vector<double>& slice, std::uint32_t) {
       if (!loop) return;
       std::vector<double> turn;

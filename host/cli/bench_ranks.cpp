@@ -22,7 +22,7 @@ struct HeldByRank {
   std::array<char, 64> uri{};
 };
 
-/// Of calls of one layer, by rank 0's clock: medians.
+/// Medians over the calls of one layer, by rank 0's clock.
 struct Figures {
   Timed timed;
   Times phases;  ///< Seconds.
@@ -30,7 +30,7 @@ struct Figures {
   std::vector<HeldByRank> held;
 };
 
-/// `settings` whose layer is timed on all ranks at once, rank 0 saying when there are calls enough.
+/// `settings` whose layer is timed on all ranks at once; rank 0 says when there were enough calls.
 ranks::SpreadSettings timing(ranks::SpreadSettings settings, const BenchSettings& bench, Figures& figures) {
   settings.again = [&](const ranks::Again& again) {
     const bool first = again.group.rank() == 0;
@@ -102,7 +102,7 @@ std::string memory_text(const Figures& figures, const std::function<std::uint64_
   return text;
 }
 
-/// Runs `alone`; where the device has no room for a whole layer, the table says so, and there is no figure of it.
+/// Runs `alone`; where the device lacks memory for a whole layer, the table says so and has no figure.
 void if_it_fits(const BenchTable& table, const std::function<void()>& alone) {
   try {
     alone();
@@ -149,7 +149,8 @@ bool bench_ranks(ranks::Launch& launch, const Device& device, const MeasuredLaye
         want = ranks::SpreadLayers(one, timing({}, settings, alone)).run("", problem, operands).output.d;
       });
       if (by_rows) want = ranks::serial_sum(device, whole, shards, operands.a);
-      // A k that is cut inside a group is another function, which `compare` judges; here it has the serial sum.
+      // A k cut inside a group computes another function, which `compare` judges; here bits are those of the serial
+      // sum.
       if (!by_rows || shards.cols.ragged().empty()) expected = layer::expect(problem, operands, settings.check_rows);
     });
     row["split"] = by_rows ? "row" : "column";

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Experts over ranks: which operations of the list run where, and what travels between them.
+// Experts over ranks: which operations of the list run where, and which values travel.
 #include "host/ranks/experts.h"
 
 #include <algorithm>
@@ -20,7 +20,7 @@ using layer::ValueId;
 using numerics::DType;
 using Bytes = std::vector<std::byte>;
 
-/// The experts of one rank, without what every rank has. Borrows the whole.
+/// The experts of one rank, without router and shared expert, which every rank has. Borrows the whole layer.
 class LocalExperts final : public layer::ExpertsSource {
  public:
   LocalExperts(const layer::ExpertsSource& whole, Range experts) : whole_(whole), form_(whole.form()) {
@@ -41,12 +41,12 @@ class LocalExperts final : public layer::ExpertsSource {
   layer::ExpertsForm form_;
 };
 
-/// Where there is nothing to copy, neither side need have an address.
+/// With 0 bytes, the pointers may be null.
 void copy_bytes(void* to, const void* from, std::size_t bytes) {
   if (bytes != 0) std::memcpy(to, from, bytes);
 }
 
-/// The list that leads from `given` to `wanted`; values that are not on the way have no memory.
+/// The operations that lead from `given` to `wanted`; other values get no memory.
 Graph cut(Graph list, const std::vector<std::string>& given, const std::string& wanted) {
   std::vector<ValueId> have;
   have.reserve(given.size());
@@ -67,7 +67,7 @@ Graph cut(Graph list, const std::vector<std::string>& given, const std::string& 
   return list;
 }
 
-/// The list with x as codes and scales, which each product would have made of it.
+/// The list with x as codes and scales, as each product would quantise it.
 Graph with_codes(Graph list, const layer::ExpertsForm& form) {
   if (form.x.code == DType::none) return list;
   const ValueId x = list.find("x"), codes = list.find("x codes");
@@ -85,7 +85,7 @@ Graph with_codes(Graph list, const layer::ExpertsForm& form) {
   return list;
 }
 
-/// The list whose products have the plans of the whole layer's, where the device takes them.
+/// The list with the plans of the whole layer's products, where the device supports them.
 Graph with_plans(const Device& device, Graph list, const Graph& whole) {
   for (layer::Operation& operation : list.operations)
     for (const layer::Operation& other : whole.operations) {
@@ -235,7 +235,7 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
   detail::Laps laps;
   const auto lap = [&](double Times::*phase) { times_.*phase += laps.next(); };
 
-  // Of each rank, which of its tokens it sends there: once each, however many of the experts there it chose.
+  // For each rank, the tokens to send there: each once, however many of that rank's experts it chose.
   layer::RoutedTokens chosen;
   std::vector<float> shared_weights;
   std::vector<std::vector<std::size_t>> sends(ranks);
@@ -298,7 +298,7 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
   coming.finish();
   lap(&Times::exchange);
 
-  // What this rank's experts make of the tokens that are here, for each its slots in their order.
+  // This rank's experts compute the tokens that are here; of each token its slots in order.
   Given codes{"x", {}, {}};
   std::vector<std::int32_t> slots(all * top_k), at(slots.size()), index(slots.size());
   for (std::size_t rank = 0, slot = 0; rank < ranks; slot += here[rank++] * top_k) {

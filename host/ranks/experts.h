@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer of experts over ranks: each holds whole experts and its own tokens. Tokens travel to the ranks of their
-// experts as codes with their scales, what the experts make of them comes back in f32, and each token's rank adds it
-// up in the order of its slots, as one device does. Next door: host/include/ironcl/ranks.hpp, host/layer/graph.h.
+// A layer of experts over ranks: each rank holds whole experts and its own tokens. Tokens travel as codes with scales
+// to the ranks of their experts, the experts' results come back in f32, and a token's rank adds them in the order of
+// the slots, as one device does. Next door: host/include/ironcl/ranks.hpp, host/layer/graph.h.
 #pragma once
 
 #include <memory>
@@ -21,32 +21,33 @@ namespace ironcl::ranks {
 
 class SpreadExperts {
  public:
-  /// Collective. choices.tokens: the most of all ranks together. Reads and prepares this rank's experts, and what
-  /// every rank has: router and shared expert. Throws as layer::Experts does, the same on every rank.
+  /// Collective. Reads and prepares this rank's experts, and what every rank holds: router and shared expert.
+  /// choices.tokens: the most tokens of all ranks together. Throws what layer::Experts throws, the same on every
+  /// rank.
   SpreadExperts(Group& group, const Device& device, const layer::ExpertsSource& source,
                 const layer::ExpertsChoices& choices, const std::string& digest = {});
 
-  /// Collective. y [tokens, H] of this rank's own x; tokens may be 0, and need not be as many as other ranks have.
-  /// `routed`: their experts and weights; null: as the router says. Returns what they were.
+  /// Collective. Computes y [tokens, H] of this rank's own x; tokens may be 0, and may differ between ranks.
+  /// `routed`: experts and weights of the tokens; null: the router chooses. Returns them.
   layer::RoutedTokens run(std::int64_t tokens, std::span<const std::byte> x, std::span<std::byte> y,
                           const layer::RoutedTokens* routed = nullptr);
 
   const Partition& experts() const noexcept { return experts_; }
-  /// What this rank's plans say of themselves, by the operations of the whole layer's list.
+  /// This rank's plans, by the operations of the whole layer's list.
   const std::vector<layer::PlanInfo>& plans() const noexcept { return plans_; }
   const layer::Graph& list() const noexcept { return list_; }  ///< The whole layer's.
-  /// Of the last call: product, of devices with what goes there and back; exchange, messages; compute, the host's.
+  /// Of the last call: product, the devices with transfers; exchange, the messages; compute, the host's work.
   const Times& times() const noexcept { return times_; }
-  std::uint64_t weights_bytes() const;  ///< Prepared, on this rank's device.
+  std::uint64_t weights_bytes() const;  ///< Of prepared weights, on this rank's device.
 
  private:
-  using Parts = std::vector<std::span<const std::byte>>;  ///< One after another.
-  /// A value that a call brings.
+  using Parts = std::vector<std::span<const std::byte>>;  ///< Spans that follow one another.
+  /// A value that a call brings in.
   struct Given {
     const char* name;
     Parts values, scales;
   };
-  /// Some operations of a list with their weights, and memory for their calls, which grows.
+  /// Some operations of a list with their weights, and buffers that grow as calls need.
   struct Steps {
     std::vector<std::string> given;
     std::string wanted;
@@ -57,7 +58,7 @@ class SpreadExperts {
 
   Steps steps(const layer::ExpertsSource& source, layer::Graph list, std::vector<std::string> given,
               std::string wanted);
-  /// The first `rows` rows of what the steps want, until their next call.
+  /// The first `rows` rows of the wanted value, valid until the next call of these steps.
   std::span<const std::byte> call(Steps& steps, std::int64_t tokens, std::size_t rows,
                                   const std::vector<Given>& given);
   layer::RoutedTokens route(std::int64_t tokens, std::span<const std::byte> x, const layer::RoutedTokens* routed,

@@ -23,9 +23,9 @@ class Processes final : public Transport {
     int was = 0, provided = 0;
     check(MPI_Initialized(&was), "MPI_Initialized");
     owns_ = was == 0;
-    // One thread at a time calls, and it need not be the one that began.
+    // MPI is called by one thread at a time, not always by the one that initialised it.
     if (owns_) check(MPI_Init_thread(nullptr, nullptr, MPI_THREAD_SERIALIZED, &provided), "MPI_Init_thread");
-    // MPICH 4.0 asks this one about a message that is longer than expected, whichever communicator it came by.
+    // MPICH 4.0 calls this handler for a message that is longer than expected, on whichever communicator.
     if (owns_) check(MPI_Comm_set_errhandler(MPI_COMM_WORLD, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
     check(MPI_Comm_dup(MPI_COMM_WORLD, &comm_), "MPI_Comm_dup");
     check(MPI_Comm_set_errhandler(comm_, MPI_ERRORS_RETURN), "MPI_Comm_set_errhandler");
@@ -33,7 +33,7 @@ class Processes final : public Transport {
     check(MPI_Comm_size(comm_, &size_), "MPI_Comm_size");
   }
   ~Processes() override {
-    // After a rank that hung nobody may be left to finish with: then the process ends without.
+    // After a rank has hung, finalising might wait for ever: the process ends without.
     if (given_up_) return;
     MPI_Comm_free(&comm_);
     if (owns_) MPI_Finalize();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which message library started this process, and its transport: a library of its own (host/ranks/mpi), opened only
-// where there are other processes, so that nobody else needs MPI.
+// where there are other processes, so that single processes need no MPI.
 #include <dlfcn.h>
 
 #include <cstdlib>
@@ -29,7 +29,7 @@ std::unique_ptr<Transport> open_processes() {
   const char* wanted = first_of({"IRONCL_MPI"});
   const std::string name = wanted != nullptr ? wanted : open_mpi ? "openmpi" : "mpich";
   const std::string file = "libironcl_mpi_" + name + ".so";
-  // Its MPI finds parts of itself by symbols that it has made known to all.
+  // MPI libraries find their components by symbols in the global scope.
   void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_GLOBAL);
   const char* why = library == nullptr ? dlerror() : nullptr;
   void* symbol = library == nullptr ? nullptr : dlsym(library, "ironcl_mpi_transport");

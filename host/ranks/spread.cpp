@@ -15,7 +15,7 @@ namespace {
 
 using numerics::DType;
 
-/// Of a rank's plan what the bound depends on.
+/// What the bound depends on, of a rank's plan.
 struct PlanFacts {
   std::int64_t k = 0, accumulation_length = 0, accuracy = 0;
   std::int64_t terms() const {
@@ -24,8 +24,8 @@ struct PlanFacts {
   }
 };
 
-/// The plan of one device whose bound is that of a sum over ranks: the least accumulation length, from the ranks' own
-/// on, whose number of terms is not smaller.
+/// A plan of one device with the bound of the sum over ranks: its accumulation length is the ranks' largest, or the
+/// next one that gives as many terms.
 layer::PlanInfo plan_of(const std::vector<PlanFacts>& facts, std::int64_t k, bool sums) {
   layer::PlanInfo plan;
   std::int64_t terms = 0, active = 0;
@@ -42,7 +42,7 @@ layer::PlanInfo plan_of(const std::vector<PlanFacts>& facts, std::int64_t k, boo
   return plan;
 }
 
-/// A [m, k] as ranks quantise it that have some columns each: for each of them what others have is 0.
+/// A [m, k] quantised as by ranks that have some columns each: each takes the others' columns for 0.
 std::vector<double> quantised_by_parts(const report::Problem& problem, const layer::Operands& operands,
                                        const std::vector<Range>& parts) {
   std::vector<double> a(static_cast<std::size_t>(problem.m * problem.k));

@@ -14,25 +14,24 @@
 
 namespace ironcl::ranks {
 
-/// The ranks of a command: processes, of which this is one, or threads of this process, a device each.
+/// The ranks of a command: processes, this one among them, or threads of this process. Each has a device.
 class Launch {
  public:
-  /// A rank for each device, which may be there several times.
+  /// One rank per device; a device may appear several times.
   explicit Launch(std::vector<Device> devices, Group::Settings settings = {})
       : devices_(std::move(devices)), settings_(settings) {}
-  /// This process's rank; it takes one of the devices of its host in turn, by `local_rank`.
+  /// This process's rank. Processes take the devices of their host in turn, by `local_rank`.
   Launch(std::unique_ptr<Transport> process, Group::Settings settings)
       : settings_(settings), process_(std::move(process)), group_(std::make_unique<Group>(*process_, settings)) {}
   void use(const Device& device) { devices_ = {device}; }
 
   int size() const { return process_ ? process_->size() : static_cast<int>(devices_.size()); }
   bool processes() const noexcept { return process_ != nullptr; }
-  /// Whether this process prints and writes.
+  /// Whether this process prints and writes files.
   bool speaks() const { return !process_ || process_->rank() == 0; }
-  /// Calls work on every rank; throws the same Error everywhere.
+  /// Calls work on every rank; throws the same Error on each.
   void run(const std::function<void(Group&, const Device&)>& work);
-  /// Of processes: runs work() on each, and throws where it failed on any: the same Error on every one, whose message
-  /// names the rank.
+  /// Calls work() in every process; a failure in one throws the same Error in all, whose message names the rank.
   template <class Work>
   void together(const std::string& phase, const std::string& record, Work work) {
     if (group_)
@@ -48,12 +47,12 @@ class Launch {
   std::unique_ptr<Group> group_;
 };
 
-/// A layer that has run, for whoever calls it again. Collective, but for the figures.
+/// A layer that has run, for callers that run it again. All but the figures is collective.
 struct Again {
   Group& group;
   const Device& device;
-  std::function<Times()> run, phases;                 ///< Of experts, whose run() has phases anyway, the same.
-  std::uint64_t weights_bytes = 0, buffer_bytes = 0;  ///< That this rank's device holds.
+  std::function<Times()> run, phases;                 ///< The same for experts, whose run() has phases anyway.
+  std::uint64_t weights_bytes = 0, buffer_bytes = 0;  ///< On this rank's device.
 };
 
 struct SpreadSettings {
@@ -62,17 +61,17 @@ struct SpreadSettings {
   bool ragged = false;
   int chunks = 1;
   std::string digest{};
-  std::function<void(const Again&)> again{};  ///< On every rank after a layer's call; throws the same everywhere.
+  std::function<void(const Again&)> again{};  ///< Called on every rank after a layer's call; throws the same on each.
 };
 
-/// How a layer is split where nobody says: by rows whose input other layers make on the ranks ("o_proj",
-/// "down_proj"), if k can be cut; others by columns.
+/// The default split of a layer: by rows where ranks make its input ("o_proj", "down_proj") and k can be cut;
+/// otherwise by columns.
 Choices choices_for(const std::string& layer, const GemmDesc& problem, const SpreadSettings& settings);
 
-/// A problem's operands as a whole layer.
+/// A problem's operands, as a whole layer.
 Whole whole_of(const report::Problem& problem, const layer::Operands& operands);
 
-/// What one device makes of the parts of all ranks, one after another: D, the sum of partial results in their order.
+/// Computes the parts of all ranks on one device, one after another: D is the sum of partial results in rank order.
 std::vector<std::byte> serial_sum(const Device& device, const Whole& whole, const Shards& shards,
                                   std::span<const std::byte> x);
 
@@ -89,11 +88,11 @@ std::vector<T> gathered(Group& group, const T& mine) {
   return all;
 }
 
-/// Bytes of codes and scales that rank `rank` reads of a matrix: those of Slice::bytes_read, without reading.
+/// Bytes of codes and scales that a rank reads of a matrix: Slice::bytes_read, without reading.
 std::uint64_t bytes_of_part(const GemmDesc& problem, const Shards& shards, int rank);
 
-/// The transport of the processes that mpirun or srun started, of which this is one; null where it was started alone.
-/// The library is that of Open MPI or MPICH, as the environment says. Throws Error UNAVAILABLE where it is not there.
+/// The transport between the processes that mpirun or srun started, this one among them; null in a process started
+/// alone. The environment tells Open MPI from MPICH. Throws Error UNAVAILABLE where the library is missing.
 std::unique_ptr<Transport> open_processes();
 /// This process's number on its host.
 int local_rank();

@@ -434,7 +434,7 @@ TEST(Linear, SaysWhatDoesNotFit) {
     return error_of([&] { (void)shard(example.whole().problem, 2, choices); });
   };
   EXPECT_NE(said({.parts = {{64}, {32}}}).find("the parts have 96 rows together, B has 128"), std::string::npos);
-  EXPECT_NE(said({.ranges = {{0, 64}, {96, 128}}}).find("are not 2 that follow one another"), std::string::npos);
+  EXPECT_NE(said({.ranges = {{0, 64}, {96, 128}}}).find("are not 2 contiguous ones"), std::string::npos);
   EXPECT_NE(said({.ranges = {{0, 128}}}).find("are not 2"), std::string::npos);
   on_ranks(2, [&](Group& group) {
     Linear linear(group, devices()[0], example.whole(), {});

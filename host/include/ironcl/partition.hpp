@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ranks.hpp, part: which rank holds which rows or columns of a matrix, parts of B cut out exactly, and the sum of
-// partial results in the order of ranks. Plain functions and values: no messages, no device. Next door:
-// transport.hpp.
+// ranks.hpp, part: which rank holds which rows or columns of a matrix, exact slices of B, and the sum of partial
+// results in rank order. Plain functions and values, without messages or devices. Next door: transport.hpp.
 #pragma once
 
 #include <algorithm>
@@ -24,7 +23,7 @@ struct Range {
   friend bool operator==(const Range&, const Range&) = default;
 };
 
-/// Bytes of `count` elements of a type; e2m1 has two codes in a byte.
+/// Bytes of `count` elements of a type; a byte holds two codes of e2m1.
 inline std::size_t bytes_of_elements(ironcl_dtype type, std::int64_t count) {
   const auto elements = static_cast<std::size_t>(count);
   switch (type) {
@@ -41,15 +40,15 @@ inline std::size_t bytes_of_elements(ironcl_dtype type, std::int64_t count) {
   }
 }
 
-/// An axis spread over ranks. Ranges are those of ranks 0, 1, ...; where units are replicated several have the same.
+/// An axis divided between ranks: a range per rank, the same one for ranks that share a unit.
 struct Partition {
   std::string axis;        ///< "n": rows of B, columns of D. "k": columns of B. "m": rows of D. "experts".
   std::int64_t size = 0;   ///< Of the axis.
   std::int64_t block = 1;  ///< Of the scales along it.
   std::vector<Range> ranges{};
 
-  /// Whole units of `unit` elements, as evenly as they go, the larger shares first: 12 units over 8 ranks are 2, 2,
-  /// 2, 2, 1, 1, 1, 1. Ranks without any have empty ranges, or, with `replicate`, share a unit: rank r of P has unit
+  /// Divides whole units of `unit` elements as evenly as possible, larger shares first: 12 units over 8 ranks are 2,
+  /// 2, 2, 2, 1, 1, 1, 1. Ranks left over have empty ranges or, with `replicate`, share units: rank r of P has unit
   /// floor(r * units / P), as key-value heads are shared. The last unit may be partial.
   static Partition even(std::string axis, std::int64_t size, int ranks, std::int64_t unit = 1, std::int64_t block = 1,
                         bool replicate = false) {
@@ -69,7 +68,7 @@ struct Partition {
     return made;
   }
 
-  /// The ranks whose range begins inside a block, and so reads a scale that another rank reads too.
+  /// Ranks whose range begins inside a block, and which thus read a scale that another rank reads too.
   std::vector<int> ragged() const {
     std::vector<int> ranks;
     for (std::size_t rank = 0; rank < ranges.size(); ++rank)
@@ -77,7 +76,7 @@ struct Partition {
     return ranks;
   }
 
-  /// Ranks that have some of it.
+  /// Number of ranks that hold some of it.
   int active() const {
     return static_cast<int>(std::count_if(ranges.begin(), ranges.end(), [](Range one) { return one.size() != 0; }));
   }
@@ -99,7 +98,7 @@ struct Partition {
   }
 };
 
-/// A part of B with scales of its own.
+/// A part of B with its own scales.
 struct Slice {
   std::int64_t n = 0, k = 0;
   ironcl_dtype dtype = IRONCL_F8_E4M3FN;
@@ -108,18 +107,18 @@ struct Slice {
   std::vector<float> globals;
   std::uint64_t bytes_read = 0;  ///< Codes and distinct scales that were copied from B.
 
-  /// Borrows this.
+  /// A description that borrows this slice.
   WeightsDesc desc() const {
     return {
         .n = n, .k = k, .dtype = dtype, .scale = scale, .data = codes, .scales = scales, .global_scales = globals};
   }
 };
 
-/// Rows `rows` of B, one range after another, and of these the columns `cols`. Nothing is requantised: where a range
-/// begins inside a block, or ends in one before another range, blocks become as small as the greatest common divisor
-/// of those places, and scales are repeated. With `front` columns of zeros before them, columns begin where a block
-/// does. Reads of B what the slice has, and nothing else.
-/// Throws Error INVALID_ARGUMENT for a range outside of B, or one that cuts a byte of two codes.
+/// Cuts the row ranges `rows`, one after another, and the columns `cols` out of B, and reads nothing else. Nothing is
+/// requantised: where a range begins inside a block, or ends in one before another range, blocks shrink to the
+/// greatest common divisor of those places, and scales are repeated. `front` columns of zeros come first, so that
+/// columns begin where a block does. Throws Error INVALID_ARGUMENT for a range outside of B, or one that cuts a byte
+/// of two codes.
 inline Slice slice(const WeightsDesc& b, const std::vector<Range>& rows, Range cols, std::int64_t front = 0) {
   Slice part;
   part.k = cols.size() == 0 ? 0 : front + cols.size();
@@ -131,13 +130,13 @@ inline Slice slice(const WeightsDesc& b, const std::vector<Range>& rows, Range c
   const auto outside = [](Range range, std::int64_t size) {
     return range.begin < 0 || range.size() < 0 || range.end > size;
   };
-  std::vector<std::int64_t> from;  // of each row of the slice its row of B
+  std::vector<std::int64_t> from;  // row of B, by row of the slice
   for (const Range& range : rows) {
     if (outside(range, b.n) || outside(cols, b.k) ||
         (b.dtype == IRONCL_F4_E2M1 && (cols.begin % 2 != 0 || cols.size() % 2 != 0)))
       invalid("rows " + std::to_string(range.begin) + " to " + std::to_string(range.end) + " and columns " +
-              std::to_string(cols.begin) + " to " + std::to_string(cols.end) + " are no part of B [" +
-              std::to_string(b.n) + ", " + std::to_string(b.k) + "]; columns of e2m1 come in pairs");
+              std::to_string(cols.begin) + " to " + std::to_string(cols.end) + " are outside of B [" +
+              std::to_string(b.n) + ", " + std::to_string(b.k) + "], or cut a pair of e2m1 columns");
     for (std::int64_t row = range.begin; row < range.end; ++row) from.push_back(row);
   }
   part.n = static_cast<std::int64_t>(from.size());
@@ -189,7 +188,7 @@ inline Slice slice(const WeightsDesc& b, const std::vector<Range>& rows, Range c
   return part;
 }
 
-/// f32 to the bits of f16 or bf16, to nearest even; overflow gives infinity, a NaN a quiet one.
+/// Converts f32 to the bits of bf16 or f16, to nearest even; overflow gives infinity, NaN a quiet NaN.
 inline std::uint16_t to_bf16(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
   if (std::isnan(value)) return static_cast<std::uint16_t>(bits >> 16 | 0x40u);
@@ -205,8 +204,9 @@ inline std::uint16_t to_f16(float value) noexcept {
   return static_cast<std::uint16_t>(sign | (size - 0x38000000u + 0xfffu + (size >> 13 & 1u)) >> 13);
 }
 
-/// `count` sums ((p0 + p1) + p2) + ..., each addition in f32 and in this order, whoever computes them; rounded once
-/// to `type` (f32, f16, bf16) at `to`. Ranks without a part of k are left out of `partials`: + 0 would turn a -0.
+/// Computes `count` sums ((p0 + p1) + p2) + ..., each addition in f32 and in this order on every rank, and rounds
+/// once to `type` (f32, f16, bf16) at `to`. Ranks without a part of k must be left out of `partials`: adding 0 would
+/// turn -0 into 0.
 inline void sum_in_order(const std::vector<const std::byte*>& partials, std::size_t count, ironcl_dtype type,
                          std::byte* to) {
   for (std::size_t i = 0; i < count; ++i) {

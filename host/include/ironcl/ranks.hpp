@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ranks.hpp: layers spread over ranks, exactly. A rank is a process with a device (of mpirun, srun), or a thread with
-// one; each holds a part of the weights, and results are those of the whole layer within its own bound.
+// ranks.hpp: layers spread over ranks, exactly. A rank is a process (of mpirun, srun) or a thread, with a device.
+// Each holds a part of the weights; the result is that of the whole layer, within the whole layer's bound.
 // Header-only, over ironcl.hpp. Its parts: partition.hpp (who holds what), transport.hpp (messages). Next door:
 // docs/ranks.md, host/examples/sharded_layer.cpp.
 //
@@ -11,9 +11,9 @@
 //     down.run(m, x, d);   // every rank: all of x in, all of d out
 //   });
 //
-// Collective calls: constructors and run() are made by every rank of the group, in the same order and with the same
-// sizes. Errors: what fails on one rank throws the same Error on every rank, naming the rank. Threads: a group and
-// its layers belong to one thread. Ownership: group and transport outlive the layers.
+// Collective calls: every rank of the group calls constructors and run(), in the same order and with the same sizes.
+// Errors: a failure on one rank throws the same Error on every rank, which names the rank. Threads: a group and its
+// layers belong to one thread. Ownership: group and transport must outlive the layers.
 #pragma once
 
 #include <functional>
@@ -25,39 +25,39 @@ namespace ironcl::ranks {
 
 enum class Split { column, row };
 
-/// A product with the weights of the whole layer, all borrowed: mapped files are read where a rank has its part.
+/// A product with the weights of the whole layer, all borrowed: a rank reads its own part of mapped files only.
 struct Whole {
-  GemmDesc problem;  ///< m: the most rows of a call.
+  GemmDesc problem;  ///< m: the largest number of rows of a call.
   WeightsDesc b;
   std::span<const std::byte> bias{};     ///< [n] of problem.bias.
-  std::span<const std::byte> a_scale{};  ///< One f32 where activations have a fixed scale for all of A.
+  std::span<const std::byte> a_scale{};  ///< One f32, where all of A has one static scale.
 };
 
-/// One of several matrices whose rows B has one after another: gate and up; q, k and v.
+/// One of several matrices that B stacks by rows, such as gate and up, or q, k and v.
 struct Part {
   std::int64_t rows = 0;
-  std::int64_t unit = 0;   ///< Rows that stay together, of a head; 0: a block of scales, or a row where ragged.
-  bool replicate = false;  ///< Fewer units than ranks: several ranks have the same (key-value heads).
+  std::int64_t unit = 0;  ///< Rows that stay together, such as a head's; 0: a block of scales, or a row where ragged.
+  bool replicate = false;  ///< Where units are fewer than ranks, ranks share them (key-value heads).
 };
 
 struct Choices {
   Split split = Split::column;
-  bool ragged = false;          ///< Even ranges, wherever blocks begin.
-  std::vector<Part> parts{};    ///< Of a column split; empty: one of all rows.
-  std::vector<Range> ranges{};  ///< A range for each rank, where the caller has them; else they are made.
-  bool local = false;           ///< Column: d gets this rank's columns only. Row: x has this rank's columns only.
-  int chunks = 1;               ///< Rows go in so many parts, one on its way while the next is computed.
-  std::string digest{};         ///< What else must be the same on every rank, such as a digest of files.
+  bool ragged = false;          ///< Even ranges, whose boundaries may cut blocks.
+  std::vector<Part> parts{};    ///< Of a column split; empty: one part with all rows.
+  std::vector<Range> ranges{};  ///< One range per rank; empty: they are computed.
+  bool local = false;           ///< Column: d receives this rank's columns only. Row: x has them only.
+  int chunks = 1;               ///< Parts into which rows are cut: one travels while the next is computed.
+  std::string digest{};         ///< What else ranks must agree on, such as a digest of files.
 };
 
-/// Who holds what of a matrix: one partition, or one for each part of a merged one.
+/// How a matrix is divided between ranks: one partition, or one per part of a merged matrix.
 struct Shards {
   Split split = Split::column;
   std::vector<Partition> rows;  ///< Within each part.
   Partition cols;
-  std::vector<std::int64_t> first;  ///< Of each part its first row of B.
+  std::vector<std::int64_t> first;  ///< Each part's first row in B.
 
-  /// Rows of B that a rank has, part by part; not those of a rank without columns.
+  /// Rows of B that a rank holds, part by part; none for a rank without columns.
   std::vector<Range> rows_of(int rank) const {
     std::vector<Range> all;
     for (std::size_t part = 0; part < rows.size() && cols_of(rank).size() != 0; ++part)
@@ -66,20 +66,20 @@ struct Shards {
     return all;
   }
   Range cols_of(int rank) const { return cols.ranges[static_cast<std::size_t>(rank)]; }
-  /// Rows that a rank has, together.
+  /// Number of rows that a rank holds.
   std::int64_t width(int rank) const {
     std::int64_t sum = 0;
     for (const Range& one : rows_of(rank)) sum += one.size();
     return sum;
   }
-  /// Ranks that have anything.
+  /// Ranks that hold anything.
   std::vector<int> active() const {
     std::vector<int> all;
     for (int rank = 0; rank < static_cast<int>(cols.ranges.size()); ++rank)
       if (width(rank) != 0) all.push_back(rank);
     return all;
   }
-  /// What the bound's number of terms grows by: a group of k that a boundary cuts counts on both sides.
+  /// How many terms the bound gains: a group of k that a boundary cuts counts on both sides.
   std::int64_t extra_terms() const { return cols.ragged().empty() ? 0 : cols.active() - 1; }
   std::string text() const {
     if (split == Split::row) return cols.text();
@@ -89,7 +89,7 @@ struct Shards {
   }
 };
 
-/// Elements along k in which neither operand's groups change; 0: a scale spans all of k.
+/// Elements along k that share a scale in both operands; 0: one scale spans all of k.
 inline std::int64_t k_block(const GemmDesc& whole) {
   const bool quantised = whole.a_scale.dtype != IRONCL_DTYPE_NONE;
   const std::int64_t a = quantised ? whole.a_scale.cols : 1;
@@ -98,8 +98,8 @@ inline std::int64_t k_block(const GemmDesc& whole) {
   return a == 0 ? (given ? b : 0) : std::lcm(a, b);
 }
 
-/// Who holds what of a product over `ranks` ranks. Throws Error INVALID_ARGUMENT: parts that are not all of B, ranges
-/// that are not all of an axis, and, unless `ragged`, a k that is cut inside a group.
+/// How a product is divided between `ranks` ranks. Throws Error INVALID_ARGUMENT where the parts do not add up to B,
+/// the ranges do not cover an axis, or, unless `ragged`, a boundary cuts a group of k.
 inline Shards shard(const GemmDesc& whole, int ranks, const Choices& choices) {
   const auto check = [&](Partition& made) {
     if (choices.ranges.empty()) return;
@@ -107,8 +107,7 @@ inline Shards shard(const GemmDesc& whole, int ranks, const Choices& choices) {
     std::int64_t end = 0;
     for (const Range& one : made.ranges) end = one.begin == end && one.end >= end ? one.end : -1;
     if (end != made.size || made.ranges.size() != static_cast<std::size_t>(ranks))
-      invalid("the ranges of " + made.text() + " are not " + std::to_string(ranks) +
-              " that follow one another from 0");
+      invalid("the ranges of " + made.text() + " are not " + std::to_string(ranks) + " contiguous ones from 0");
   };
   Shards shards;
   shards.split = choices.split;
@@ -130,8 +129,8 @@ inline Shards shard(const GemmDesc& whole, int ranks, const Choices& choices) {
   const std::int64_t block = k_block(whole), pair = whole.b == IRONCL_F4_E2M1 ? 2 : 1;
   if (block == 0 && !choices.ragged && ranks > 1)
     invalid(
-        "k cannot be split as it stands: activations have one scale for a whole row, and each rank would make its "
-        "own. Split columns, or ask for ragged ranges, which is that other function");
+        "k cannot be split: a row of activations has one scale, and each rank would compute its own. Split columns, "
+        "or ask for ragged ranges, which compute another function");
   shards.cols = Partition::even("k", whole.k, ranks, choices.ragged || block == 0 ? pair : std::lcm(block, pair),
                                 std::max<std::int64_t>(block, 1));
   check(shards.cols);
@@ -139,18 +138,18 @@ inline Shards shard(const GemmDesc& whole, int ranks, const Choices& choices) {
     const std::int64_t begin = shards.cols_of(ragged[0]).begin;
     invalid("rank " + std::to_string(ragged[0]) + " begins at k = " + std::to_string(begin) + ", " +
             std::to_string(begin % block) + " elements inside a group of " + std::to_string(block) +
-            ": activations would be quantised in other groups than those of the whole layer. Give ranges of whole "
-            "groups, which may be uneven, or ask for ragged ranges, which is that other function");
+            ": activations would be quantised in other groups than in the whole layer. Give ranges of whole groups, "
+            "which may be uneven, or ask for ragged ranges, which compute another function");
   }
   shards.rows = {{"n", whole.n, row_block, std::vector<Range>(static_cast<std::size_t>(ranks), {0, whole.n})}};
   shards.first = {0};
   return shards;
 }
 
-/// Of one call, in seconds of this rank's clock.
+/// Times of one call, in seconds of this rank's clock.
 struct Times {
-  double compute = 0, waiting = 0;  ///< Until all was computed, messages on their way beside it; after that.
-  /// Of phases(), one after another: x to the device, the product, D from it, and messages with what is made of them.
+  double compute = 0, waiting = 0;  ///< Until all is computed, with messages in flight; after that.
+  /// Of phases(), which run one by one: x to the device, the product, D back, messages with the work on them.
   double write = 0, product = 0, read = 0, exchange = 0;
 };
 
@@ -158,7 +157,7 @@ namespace detail {
 
 using Poll = std::function<void()>;
 
-/// Seconds since it was made, or was asked last.
+/// Seconds since construction or the previous call.
 class Laps {
  public:
   double next() {
@@ -170,7 +169,7 @@ class Laps {
   std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
 };
 
-/// A part of a product, with the variant and tunables of the whole one, and so its bits, where the device takes them.
+/// The part with the variant and tunables of the whole product, and so with its bits, where the device supports them.
 inline GemmDesc like_whole(const Device& device, const GemmDesc& whole, const GemmDesc& part) {
   if (!part.options.empty()) return part;
   try {
@@ -184,18 +183,18 @@ inline GemmDesc like_whole(const Device& device, const GemmDesc& whole, const Ge
       rest.remove_prefix(std::min(rest.size(), one.size() + 1));
     }
     if (device.supports(same)) return same;
-  } catch (const Error&) {  // It plans by itself.
+  } catch (const Error&) {  // The part gets a plan of its own.
   }
   return part;
 }
 
-/// A rank's part of a product on its device. Absent where the rank has none.
+/// A rank's part of a product on its device; empty where the rank has none.
 class Product {
  public:
   Product() = default;
   Product(const Device& device, Queue& queue, const Whole& whole, const std::vector<Range>& rows, Range cols,
           ironcl_dtype d, bool with_bias) {
-    // A group of k that a boundary cuts stays where it is, with zeros for what another rank has of it.
+    // A group of k that a boundary cuts keeps its place: zeros stand for the elements of other ranks.
     if (const std::int64_t block = k_block(whole.problem); block != 0) front_ = cols.begin % block;
     const Slice b = slice(whole.b, rows, cols, front_);
     if (b.n == 0 || b.k == 0) return;
@@ -245,15 +244,15 @@ class Product {
   const Gemm& gemm() const noexcept { return gemm_; }
   std::uint64_t bytes_read() const noexcept { return bytes_read_; }
   const Weights& weights() const noexcept { return weights_; }
-  /// Of buffers for a call of all rows: x, D, bias, scale of A, and what the plan works in.
+  /// Bytes of the buffers for a call with the most rows: x, D, bias, scale of A, workspace.
   std::uint64_t buffer_bytes() const {
     return x_.size() + d_.size() + bias_.size() + scale_.size() + (gemm_ ? gemm_.info().workspace_bytes : 0);
   }
-  /// Host memory for D of every row.
+  /// Host memory for all rows of D.
   std::span<std::byte> host_d() const noexcept { return host_d_.bytes(); }
   ironcl_span d(std::int64_t m) const { return d_.span(0, bytes_of_elements(problem_.d, m * problem_.n)); }
 
-  /// Writes its columns of m rows of x where the product reads A; the call before has ended.
+  /// Copies this part's columns of m rows of x to where the product reads A. The previous call must have ended.
   void write(Queue& queue, std::span<const std::byte> x, std::int64_t m, std::int64_t ld, std::int64_t first_col) {
     const std::size_t zeros = bytes_of_elements(x_type(), front_), step = bytes_of_elements(x_type(), ld);
     const std::size_t row = bytes_of_elements(x_type(), problem_.k) - zeros;
@@ -273,7 +272,7 @@ class Product {
     }
     queue.write(to, own.first(to.size), IRONCL_HOST_STABLE_UNTIL_EVENT);
   }
-  /// Enqueues m rows of `x`, or of what write() left.
+  /// Enqueues m rows of `x`, or of what write() copied.
   void run(Queue& queue, std::int64_t m, ironcl_span x = {}) {
     GemmArgs args;
     args.m = m;
@@ -296,16 +295,16 @@ class Product {
   std::uint64_t bytes_read_ = 0;
 };
 
-/// Reads, and lets messages make progress meanwhile.
+/// Reads, and keeps messages moving meanwhile.
 inline void read(Queue& queue, ironcl_span from, std::span<std::byte> to, const Poll& poll) {
   const Event done = queue.read(from, to);
   while (!done.wait_for(200'000)) poll();
 }
 
-/// Rows 0 to m in `chunks` parts: compute(rows, local, poll) fills this rank's `row_bytes` bytes of `memory` for each
-/// row, and post(rows, local, failure) sends them, on their way while the next part is computed; take(rows, exchange)
-/// gets what has come. A failure is thrown when every part's messages have come: no message is left behind for a
-/// later call.
+/// Cuts rows 0 to m into `chunks` parts. compute(rows, local, poll) fills `row_bytes` bytes per row of this rank's
+/// `memory`; post(rows, local, failure) starts to send them while the next part is computed; take(rows, exchange)
+/// uses what has arrived. A failure is thrown once the messages of every part have arrived, so that none is left for
+/// a later call.
 template <class Compute, class Post, class Take>
 Times in_chunks(std::int64_t m, int chunks, std::span<std::byte> memory, std::size_t row_bytes, Failure failure,
                 Compute compute, Post post, Take take) {
@@ -342,11 +341,11 @@ Times in_chunks(std::int64_t m, int chunks, std::span<std::byte> memory, std::si
   return times;
 }
 
-/// What ranks must agree about in a call.
+/// What ranks must agree on in a call.
 inline std::string rows_of(std::int64_t m) { return "a call of " + std::to_string(m) + " rows"; }
 
-/// D [m, n] of type `out` on every rank, from f32 partial results of the ranks `from`: summed in the order of ranks,
-/// rounded once. One rank alone has computed D itself. `memory`, `compute` as of in_chunks.
+/// Makes D [m, n] of type `out` on every rank: adds the f32 partial results of the ranks `from` in rank order and
+/// rounds once. A single rank has computed D itself. `memory`, `compute`: see in_chunks.
 template <class Compute>
 Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, const std::vector<int>& from, int chunks,
              std::span<std::byte> memory, Failure wrong, Compute compute, std::span<std::byte> d) {
@@ -357,7 +356,7 @@ Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, con
   const auto contributes = [&](int rank) { return std::find(from.begin(), from.end(), rank) != from.end(); };
   const auto bytes = [](Range rows, std::size_t width) { return static_cast<std::size_t>(rows.size()) * width; };
   const auto shared = [&](Range rows) { return !alone && bytes(rows, row) > group.settings().gather_bytes; };
-  // Which rows of a chunk a rank adds up: all of them, or its share.
+  // The rows of a chunk that a rank adds up: all of them, or its share.
   const auto owned = [&](Range rows, int rank) -> Range {
     if (!shared(rows)) return rows;
     const Range share = Partition::even("m", rows.size(), ranks).ranges[static_cast<std::size_t>(rank)];
@@ -413,7 +412,7 @@ Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, con
   return times;
 }
 
-/// What must be the same on every rank, in a line.
+/// A line with everything that ranks must agree on.
 inline std::string record_of(const char* kind, const GemmDesc& whole, const Choices& choices) {
   const auto scale = [](const Scale& one) {
     return std::to_string(one.dtype) + ":" + std::to_string(one.rows) + "x" + std::to_string(one.cols);
@@ -427,23 +426,23 @@ inline std::string record_of(const char* kind, const GemmDesc& whole, const Choi
 
 }  // namespace detail
 
-/// One linear layer over the ranks of a group: columns of D on each rank, or partial sums over a part of k.
+/// One linear layer over the ranks of a group: each makes columns of D, or partial sums over its part of k.
 class Linear {
  public:
-  /// Collective. Reads this rank's part of the weights and prepares it.
+  /// Collective. Reads and prepares this rank's part of the weights.
   Linear(Group& group, const Device& device, const Whole& whole, const Choices& choices)
       : group_(&group), choices_(choices), problem_(whole.problem) {
     const bool row = choices.split == Split::row;
     group.together(row ? "creating a row split" : "creating a column split",
                    detail::record_of(row ? "row" : "column", whole.problem, choices), [&] {
-                     // Chunks of rows that share scales would be quantised otherwise.
+                     // Rows that share scales would be quantised differently in chunks.
                      if (choices.chunks > 1 && problem_.a_scale.dtype != IRONCL_DTYPE_NONE &&
                          problem_.a_scale.rows != 1 && whole.a_scale.empty())
-                       invalid("rows of A share scales, and cannot go in chunks; give chunks = 1");
+                       invalid("rows of A share scales and cannot be cut into chunks; give chunks = 1");
                      if (problem_.a_scale.dtype != IRONCL_DTYPE_NONE && problem_.a_source == IRONCL_DTYPE_NONE)
                        invalid(
-                           "activations that are quantised already are not spread over ranks; give them as f32, "
-                           "f16 or bf16, and the plan quantises them");
+                           "activations that are already quantised cannot be spread over ranks; give f32, f16 or "
+                           "bf16, which the plan quantises");
                      shards_ = shard(whole.problem, group.size(), choices);
                      active_ = shards_.active();
                      queue_ = Queue(device);
@@ -454,8 +453,8 @@ class Linear {
                    });
   }
 
-  /// Collective. D [m, n] of x [m, k], both row-major and tight; choices.local says which of the two has only this
-  /// rank's columns.
+  /// Collective. Computes D [m, n] of x [m, k], both row-major without gaps. With choices.local, one of them has this
+  /// rank's columns only.
   void run(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
     Failure wrong = check(m, x, d);
     if (wrong) m = 0;
@@ -466,7 +465,7 @@ class Linear {
              detail::read(queue_, product_.d(rows.size()), to, poll);
            });
   }
-  /// Collective. The same in one chunk, whose phases wait for one another, so that times() has each by itself.
+  /// Collective. Like run() in one chunk, but phases wait for one another, so that times() has each by itself.
   void phases(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
     Failure wrong = check(m, x, d);
     if (wrong) m = 0;
@@ -492,19 +491,19 @@ class Linear {
 
   const Shards& shards() const noexcept { return shards_; }
   const Times& times() const noexcept { return times_; }  ///< Of the last call.
-  /// Bytes of the weights that this rank has read.
+  /// Bytes of weights that this rank has read.
   std::uint64_t bytes_read() const noexcept { return product_.bytes_read(); }
   /// This rank's plan; empty where it has no part.
   const Gemm& plan() const noexcept { return product_.gemm(); }
   const GemmDesc& local_problem() const noexcept { return product_.problem(); }
   const Weights& weights() const noexcept { return product_.weights(); }  ///< Likewise.
-  /// Of this rank's device, for a call of the most rows, weights apart.
+  /// Bytes of this rank's device buffers for a call with the most rows, without weights.
   std::uint64_t buffer_bytes() const { return product_.buffer_bytes(); }
 
  private:
   bool row() const noexcept { return choices_.split == Split::row; }
   bool own_x() const noexcept { return row() && choices_.local; }
-  /// Columns of x and of d as a caller has them.
+  /// Columns of x and of d as the caller passes them.
   std::int64_t x_cols() const { return own_x() ? shards_.cols_of(group_->rank()).size() : problem_.k; }
   std::int64_t d_cols() const { return !row() && choices_.local ? shards_.width(group_->rank()) : problem_.n; }
   std::size_t x_bytes(std::int64_t rows) const {
@@ -524,7 +523,7 @@ class Linear {
     product_.write(queue_, x.subspan(x_bytes(rows.begin), x_bytes(rows.size())), rows.size(), x_cols(),
                    own_x() ? 0 : shards_.cols_of(group_->rank()).begin);
   }
-  /// `compute` as of in_chunks; what it left goes to the ranks.
+  /// `compute`: see in_chunks. Its results go to the other ranks.
   template <class Compute>
   void spread(std::int64_t m, std::span<std::byte> d, int chunks, Failure wrong, Compute compute) {
     const int self = group_->rank();

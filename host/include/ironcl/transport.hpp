@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// ranks.hpp, part: bytes between ranks. Transport is what a message library has to offer, ThreadRanks ranks that are
-// threads of one process; Group and Exchange are what collectives are made of: failures are everybody's, and nobody
+// ranks.hpp, part: bytes between ranks. Transport is what a message library must offer; ThreadRanks are ranks that
+// are threads of one process. Collectives are made of Group and Exchange: every rank sees every failure, and none
 // waits for ever. Next door: partition.hpp.
 #pragma once
 
@@ -19,19 +19,19 @@
 
 namespace ironcl::ranks {
 
-/// Messages between the ranks of one group: between two ranks they arrive in the order in which they were sent, and
-/// never mix with those of another Transport. One thread at a time.
+/// Messages between the ranks of one group. Between two ranks they arrive in the order sent; they never mix with
+/// those of another Transport. One thread at a time.
 class Transport {
  public:
-  /// A message on its way. Destroying one that is not done gives it up.
+  /// A message in flight. Destroying it before it is done abandons it.
   class Message {
    public:
     Message() = default;
     Message(const Message&) = delete;
     Message& operator=(const Message&) = delete;
     virtual ~Message() = default;
-    /// Whether it has been sent, or has come; makes progress, and does not wait. Throws Error where it failed; where
-    /// a message has another size than its receiver expects, what fits has come.
+    /// Makes progress without waiting; whether it has been sent, or has arrived. Throws Error where it failed; where
+    /// its size is not what the receiver expects, the bytes that fit have arrived.
     virtual bool done() = 0;
   };
   static constexpr std::size_t kMostBytes = std::size_t{1} << 30;  ///< Of one message; MPI counts in 31 bits.
@@ -42,13 +42,13 @@ class Transport {
   virtual ~Transport() = default;
   virtual int rank() const = 0;
   virtual int size() const = 0;
-  /// `bytes` stay as they are until the message is done.
+  /// `bytes` must not change until the message is done.
   virtual std::unique_ptr<Message> send(int to, std::span<const std::byte> bytes) = 0;
-  /// The next message of `from`, which has exactly as many bytes.
+  /// The next message of `from`, which must have exactly as many bytes.
   virtual std::unique_ptr<Message> receive(int from, std::span<std::byte> bytes) = 0;
 };
 
-/// How `bytes` travel: in messages of at most `most` bytes each; none for 0 bytes.
+/// The messages that carry `bytes`: of at most `most` bytes each; none for 0 bytes.
 inline std::vector<Range> messages_of(std::uint64_t bytes, std::uint64_t most = Transport::kMostBytes) {
   std::vector<Range> all;
   for (std::uint64_t at = 0; at < bytes; at += most)
@@ -56,7 +56,7 @@ inline std::vector<Range> messages_of(std::uint64_t bytes, std::uint64_t most = 
   return all;
 }
 
-/// Ranks that are threads of this process. Outlives the threads that use its transports.
+/// Ranks that are threads of this process. Must outlive the threads that use its transports.
 class ThreadRanks {
  public:
   explicit ThreadRanks(int size) {
@@ -65,7 +65,7 @@ class ThreadRanks {
   int size() const noexcept { return static_cast<int>(ranks_.size()); }
   Transport& at(int rank) { return *ranks_.at(static_cast<std::size_t>(rank)); }
 
-  /// Calls work(transport) on every rank, each in a thread, and waits; throws what the lowest rank threw.
+  /// Calls work(transport) in a thread per rank, and waits; throws what the lowest rank threw.
   template <class Work>
   void run(Work work) {
     std::vector<std::exception_ptr> thrown(ranks_.size());
@@ -84,7 +84,7 @@ class ThreadRanks {
   }
 
  private:
-  /// Bytes of the sender, until it gives the message up; then they are its own.
+  /// The sender's bytes; once the sender abandons the message, a copy of them.
   struct Offer {
     std::mutex mutex;
     std::span<const std::byte> bytes;
@@ -105,7 +105,7 @@ class ThreadRanks {
    private:
     std::shared_ptr<Offer> offer_;
   };
-  /// From one rank to another: the message of each number that has come and that nobody has taken.
+  /// From one rank to another: the messages that have arrived and await their receiver, by number.
   struct Box {
     std::uint64_t sent = 0, awaited = 0;
     std::map<std::uint64_t, std::shared_ptr<Offer>> messages;
@@ -171,7 +171,7 @@ class ThreadRanks {
   std::vector<std::unique_ptr<Rank>> ranks_;
 };
 
-/// Why a rank failed; OK: it did not.
+/// Why a rank failed; OK where it did not.
 struct Failure {
   ironcl_status status = IRONCL_OK;
   std::int32_t native = 0;
@@ -179,7 +179,7 @@ struct Failure {
   explicit operator bool() const noexcept { return status != IRONCL_OK; }
 };
 
-/// Of an exception: its status where it is an Error, else OUT_OF_HOST_MEMORY or INVALID_ARGUMENT.
+/// Of an exception: the status of an Error, else OUT_OF_HOST_MEMORY or INVALID_ARGUMENT.
 inline Failure failure_of(const std::exception_ptr& thrown) {
   try {
     std::rethrow_exception(thrown);
@@ -198,14 +198,14 @@ struct Traffic {
   std::uint64_t messages = 0, bytes = 0;
 };
 
-/// Ranks that work together. Every rank makes the same collective calls on it, in the same order. One thread at a
-/// time. The transport outlives it.
+/// Ranks that work together: every rank makes the same collective calls, in the same order, from one thread at a
+/// time. The transport must outlive the group.
 class Group {
  public:
   struct Settings {
-    std::chrono::milliseconds timeout{300'000};  ///< A rank that is silent for so long has hung.
-    /// Partial results of at most so many bytes go to every rank, which adds them itself; larger ones go in slices to
-    /// owners, which add them and send the sums. The sums have the same bits.
+    std::chrono::milliseconds timeout{300'000};  ///< A rank that is silent for longer is taken to hang.
+    /// Partial results of at most this many bytes go to every rank, which adds them itself; larger ones go in slices
+    /// to owners, which add them and send the sums. Both give the same bits.
     std::uint64_t gather_bytes = 256 << 10;
   };
 
@@ -217,18 +217,18 @@ class Group {
   const Settings& settings() const noexcept { return settings_; }
   const Traffic& sent() const noexcept { return sent_; }
 
-  /// Calls work(), and then tells every rank how it went and `record`, 239 bytes at most: a line that must be the
-  /// same everywhere, such as sizes. Returns where all is well on every rank; else throws the same Error on every
-  /// rank, which names the lowest rank that failed, or whose record differs from rank 0's.
+  /// Calls work(), then tells every rank whether it failed, and `record`: a line of at most 239 bytes that ranks must
+  /// agree on, such as sizes. Where a rank failed, or has another record than rank 0, throws the same Error on every
+  /// rank, which names the lowest such rank.
   template <class Work>
   void together(const std::string& phase, const std::string& record, Work work);
 
  private:
   friend class Exchange;
-  /// Memory of a message, which others use after it.
+  /// Memory of a message, used again by later ones.
   struct Room {
     std::shared_ptr<std::byte[]> memory;
-    std::size_t held = 0;  ///< At least as many bytes as were asked for.
+    std::size_t held = 0;  ///< Bytes, at least as many as were asked for.
   };
   Room room(std::size_t bytes) {
     const auto make = [bytes] { return Room{std::shared_ptr<std::byte[]>(new std::byte[bytes]), bytes}; };
@@ -241,23 +241,23 @@ class Group {
     if (rooms_.size() >= 16 * static_cast<std::size_t>(size())) std::erase_if(rooms_, free);
     return rooms_.emplace_back(make());
   }
-  static constexpr std::size_t kPooled = 64 << 10;  ///< Smaller ones cost nothing.
+  static constexpr std::size_t kPooled = 64 << 10;  ///< Smaller ones are cheap to allocate.
 
   Transport& transport_;
   Settings settings_;
   Traffic sent_;
   std::vector<Room> rooms_;
-  std::string ended_;  ///< Why it cannot be used any more; empty: it can.
+  std::string ended_;  ///< Why the group is unusable; empty: it is not.
 };
 
-/// One message from each rank to each other, on its way while the caller computes. Behind a head that says whether
-/// the sender failed before it, so that a failure needs no messages of its own.
+/// One message from each rank to each other, in flight while the caller computes. Each begins with a head that says
+/// whether its sender has failed, so that failures need no messages of their own.
 class Exchange {
  public:
   static constexpr std::size_t kHeadBytes = 256;
 
-  /// `send[r]` goes to rank r; receive[r] bytes come from rank r. What a rank has for itself stays there, and lives
-  /// as long as from() is asked for it. A rank with a `failure` sends that, and as many bytes as the others expect.
+  /// `send[r]` goes to rank r; receive[r] bytes come from rank r. A rank's message to itself is not copied, and must
+  /// live as long as from() is used. A rank with a `failure` sends that, and as many bytes as the others expect.
   Exchange(Group& group, std::string phase, const std::vector<std::span<const std::byte>>& send,
            const std::vector<std::size_t>& receive, const Failure& failure = {}, const std::string& record = {})
       : group_(&group), phase_(std::move(phase)) {
@@ -272,7 +272,7 @@ class Exchange {
     head.native = failure.native;
     std::snprintf(head.text.data(), head.text.size(), "%s", (failure ? failure.text : record).c_str());
     from_[self] = send[self];
-    Head silent;  // Of a message of which nothing comes: it is too long, and this MPI throws it away.
+    Head silent;  // Of a message of which nothing arrives: it is too long, and this MPI discards it.
     std::snprintf(silent.text.data(), silent.text.size(), "%s", record.c_str());
     const auto piece = [](const Group::Room& room, Range part) {
       return std::span(room.memory.get() + part.begin, static_cast<std::size_t>(part.size()));
@@ -304,7 +304,7 @@ class Exchange {
     }
   }
 
-  /// Makes progress; whether every message has been sent and has come, or has failed.
+  /// Makes progress; whether every message has been sent and has arrived, or has failed.
   bool poll() {
     std::erase_if(pending_, [&](Pending& one) {
       try {
@@ -317,7 +317,7 @@ class Exchange {
     return pending_.empty();
   }
 
-  /// Waits for every message. Throws Error TIMEOUT with the rank that is silent; the group is of no use then.
+  /// Waits for every message. Throws Error TIMEOUT with the silent rank; the group is then unusable.
   void wait() {
     const auto limit = group_->settings_.timeout;
     auto last = std::chrono::steady_clock::now();
@@ -333,7 +333,7 @@ class Exchange {
                          " s in '" + phase_ + "'; it hangs or has ended, and the group ends with it";
         throw Error(IRONCL_TIMEOUT, 0, group_->ended_);
       }
-      // Ranks may share cores: whoever waits makes room, after a while for longer.
+      // Ranks may share cores: a waiting one yields, and after a while sleeps.
       if (turns < 200)
         std::this_thread::yield();
       else
@@ -341,7 +341,7 @@ class Exchange {
     }
   }
 
-  /// The failure of the lowest rank that has one, as every rank sees it; empty where nobody failed. After wait().
+  /// The failure of the lowest rank that failed, the same on every rank; empty where none did. Call after wait().
   Failure failure() {
     for (std::size_t rank = 0; rank < in_.size(); ++rank)
       if (const Head& head = head_of(rank); head.status != IRONCL_OK)
@@ -363,7 +363,7 @@ class Exchange {
     if (const Failure failed = failure()) throw Error(failed.status, failed.native, failed.text);
   }
 
-  /// What rank `rank` sent. After wait().
+  /// What rank `rank` sent. Call after wait().
   std::span<const std::byte> from(int rank) const { return from_[static_cast<std::size_t>(rank)]; }
 
  private:
@@ -392,7 +392,7 @@ class Exchange {
   std::vector<Pending> pending_;
 };
 
-/// The same bytes to every rank; `receive[r]` is how many rank r sends.
+/// Sends the same bytes to every rank; rank r sends `receive[r]` bytes.
 inline Exchange all_gather(Group& group, const std::string& phase, std::span<const std::byte> mine,
                            const std::vector<std::size_t>& receive, const Failure& failure = {},
                            const std::string& record = {}) {
