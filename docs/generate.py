@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The pages of reference that are made of the sources: what each command says of itself, the JSON that it writes, the files of kernels,
+"""The pages of reference that are made of the sources: what each command says of itself, the JSON that it writes, the kernels,
 the planted faults. conf.py calls this; the pages are in docs/generated, which is not kept."""
 import json
 import pathlib
@@ -73,11 +73,29 @@ def reports(command):
     return page
 
 
-def kernels():
-    page = "# Files of kernels\n\nEach file of `cl/`, as its first lines have it. How they fit together: [kernels.md](../kernels.md).\n\n| file | what |\n|---|---|\n"
+def values(numbers):
+    """[1, 2, 3] as "1 to 3"."""
+    whole = len(numbers) > 2 and numbers == list(range(numbers[0], numbers[-1] + 1))
+    return f"{numbers[0]} to {numbers[-1]}" if whole else ", ".join(map(str, numbers))
+
+
+def kernels(command):
+    listed = subprocess.run([command, "devices", "--json", "-"], check=True, capture_output=True, text=True).stdout
+    variants = next(device["variants"] for device in json.loads(listed)["devices"] if device["variants"])
+    page = "# Kernels and their tunables\n\nWhat `ironcl devices --json -` says of each variant, and what each file of `cl/` says of itself. How they fit together: [kernels.md](../kernels.md).\n"
+    page += "\n| variant | multiplies A by B | class | what |\n|---|---|---|---|\n"
+    for one in variants:
+        trial = ", after a trial" if one["needs_trial"] else ""
+        page += f"| [`{one['name']}`](#{one['name']}) | {'; '.join(one['multiplies'])} | {one['accuracy_class']} | {one['summary']}{trial} |\n"
+    page += "\n## Files\n\n| file | what |\n|---|---|\n"
     for path in sorted((ROOT / "cl").glob("*.cl")):
         text = first_comment(path, "//").partition(": ")[2].replace("|", "\\|")
         page += f"| `{path.name}` | {text} |\n"
+    for one in variants:
+        page += f"\n## {one['name']}\n\n| tunable | default | values | what |\n|---|---|---|---|\n"
+        for tunable in one["tunables"]:
+            page += f"| `{tunable['name']}` | {tunable['default']} | {values(tunable['values'])} | {tunable['meaning']} |\n"
+        page += "".join(f"\n- {constraint}" for constraint in one["constraints"]) + "\n"
     return page
 
 
@@ -92,6 +110,6 @@ def faults():
 
 def generate(command):
     INTO.mkdir(exist_ok=True)
-    for name, page in (("commands", commands(command)), ("reports", reports(command)), ("kernels", kernels()), ("faults", faults()),
+    for name, page in (("commands", commands(command)), ("reports", reports(command)), ("kernels", kernels(command)), ("faults", faults()),
                        ("skeleton", (ROOT / "plugins/skeleton/README.md").read_text())):
         (INTO / f"{name}.md").write_text(page)

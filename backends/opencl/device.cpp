@@ -114,7 +114,7 @@ static std::string features_json(const Context& context) {
 std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
   if (key == "features") return features_json(*context());
   if (key == "options") return options_json(context()->variants);
-  if (key == "variants") return variants_json(context()->variants);
+  if (key == "variants") return variants_json(context_->variants);
   using boost::json::serialize;
   if (key == "ceilings") {
     const double flops = measure_fma_flops(*context()), bytes = measure_copy_rate(*context());

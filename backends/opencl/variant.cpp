@@ -141,7 +141,8 @@ std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, cons
 std::string variants_json(std::span<const Variant> all) {
   boost::json::array list;
   for (const Variant& variant : all) {
-    boost::json::array tunables, constraints;
+    boost::json::array products, tunables, constraints;
+    for (const auto& [a, b] : variant.products) products.push_back((to_string(a) + " by " + to_string(b)).c_str());
     for (const Tunable& tunable : variant.tunables) {
       tunables.push_back(boost::json::object{{"name", tunable.name},
                                              {"default", tunable.fallback},
@@ -152,6 +153,7 @@ std::string variants_json(std::span<const Variant> all) {
       constraints.push_back(boost::json::string(constraint.why));
     list.push_back(boost::json::object{{"name", variant.name},
                                        {"summary", variant.summary},
+                                       {"multiplies", products},
                                        {"accuracy_class", numerics::name_of(variant.accuracy)},
                                        {"toolchain", variant.toolchain->name()},
                                        {"needs_trial", variant.trial.has_value()},

@@ -65,6 +65,15 @@ std::string verdict_name(std::uint32_t verdict) {
   return verdict == IRONCL_VERDICT_CHOSEN ? "chosen" : verdict == IRONCL_VERDICT_USABLE ? "usable" : "refused";
 }
 
+/// The backend's kernels with their tunables; null where it lists none.
+json::value variants_of(const ironcl::Device& device) {
+  try {
+    return json::parse(device.query("variants"));
+  } catch (const std::exception&) {
+    return nullptr;
+  }
+}
+
 json::object to_json(const ironcl::Device& device) {
   const ironcl_device_props& props = device.props();
   const auto has = [&](std::uint32_t cap) { return (props.caps & cap) != 0; };
@@ -81,7 +90,8 @@ json::object to_json(const ironcl::Device& device) {
           {"import_host_pointer", has(IRONCL_CAP_IMPORT_HOST_POINTER)},
           {"import_cl_mem", has(IRONCL_CAP_IMPORT_CL_MEM)},
           {"event_profiling", has(IRONCL_CAP_EVENT_PROFILING)},
-          {"bitwise_repeatable", has(IRONCL_CAP_BITWISE_REPEATABLE)}};
+          {"bitwise_repeatable", has(IRONCL_CAP_BITWISE_REPEATABLE)},
+          {"variants", variants_of(device)}};
 }
 
 json::object to_json(const ironcl::Candidate& candidate) {

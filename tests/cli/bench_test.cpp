@@ -117,8 +117,8 @@ TEST(Bench, SharesAreOfWhatTheDeviceDoesBesideTheCalls) {
     EXPECT_NEAR(number("of_copy_ceiling"), bytes / 2500e-9 / 1e10, 1e-9);
   }
   EXPECT_TRUE(contains(outcome.out, "100 GFLOP/s of f32 multiply-adds, 10 GB/s of copying")) << outcome.out;
-  EXPECT_TRUE(contains(outcome.out, "a share over 1")) << "with five rows";
-  EXPECT_FALSE(contains(bench("3").out, "a share over 1"));
+  EXPECT_TRUE(contains(outcome.out, "shares above 1")) << "with five rows";
+  EXPECT_FALSE(contains(bench("3").out, "shares above 1"));
 }
 
 TEST(Bench, AChainIsCheckedAndTimedPerLayer) {

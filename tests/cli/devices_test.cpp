@@ -28,6 +28,8 @@ TEST(DevicesCommand, JsonHasWhatAProgramAsks) {
   EXPECT_EQ(device.at("type").as_string(), "cpu");
   EXPECT_EQ(device.at("memory_bytes").to_number<std::uint64_t>(), 1u << 30);
   EXPECT_TRUE(device.at("event_profiling").as_bool());
+  EXPECT_TRUE(device.at("variants").is_null());
+  EXPECT_TRUE(contains(ironcl_command({"devices", "--json"}, Plugins::real).out, R"("name": "gemm_panel")"));
 }
 
 TEST(DevicesCommand, ExplainsWhatEachDeviceSaysAndWhatAutoChooses) {

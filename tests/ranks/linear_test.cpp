@@ -154,7 +154,7 @@ TEST(Ranks05, RaggedKIsAskedForAndHasItsOwnOracle) {
   const Example token("--src=bf16 --dt=e4m3fn:e4m3fn:f32 --scale=1xall:1xall 4x512:512x64");
   EXPECT_NE(error_of([&] {
               (void)shard(token.whole().problem, 2, {.split = Split::row});
-            }).find("activations have one scale for a whole row"),
+            }).find("a row of activations has one scale"),
             std::string::npos);
 }
 

@@ -143,9 +143,9 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 }  // namespace
 
 Variant gemm_amx() {
-  Variant v = variant_of_narrow_units(
-      "gemm_amx",
-      "tiles of bf16 (int8: of bytes) on x86's tile unit, decoded panels of B in two slots of local memory");
+  Variant v = variant_of_narrow_units("gemm_amx",
+                                      "many rows on the tile unit of x86 (AMX): bf16, bytes for int8; decoded panels "
+                                      "of B in two slots of local memory");
   v.tunables = {{"block_m", 8, {1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32}, "tiles of 16 rows per work-group"},
                 {"block_n", 128, {32, 64, 128, 256, 384, 512}, "columns of D per work-group"},
                 {"floats", 0, {0, 1}, "1: floats that are to be quantised are taken as they are"},

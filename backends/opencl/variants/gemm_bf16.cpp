@@ -131,9 +131,9 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 }  // namespace
 
 Variant gemm_bf16() {
-  Variant v = variant_of_narrow_units(
-      "gemm_bf16",
-      "dot products of bf16 (int8: of bytes) on x86's vectors, decoded panels of B in two slots of local memory");
+  Variant v = variant_of_narrow_units("gemm_bf16",
+                                      "many rows by dot products of x86 (AVX512-BF16, VNNI for int8); decoded panels "
+                                      "of B in two slots of local memory");
   v.tunables = {{"tile_m", 8, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}, "rows of the register tile"},
                 {"block_m", 16, kBlocksM, "tiles of rows per work-group"},
                 {"block_n", 64, kBlocksN, "columns of D per work-group"},

@@ -44,9 +44,9 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 }  // namespace
 
 Variant gemm_dpas() {
-  Variant v = variant_of_chunks(
-      "gemm_dpas",
-      "matrix products of Intel's sub-groups: fp8 as bf16 with f32 sums, i8 with s32 sums; not run on one yet");
+  Variant v = variant_of_chunks("gemm_dpas",
+                                "any rows by matrix products of Intel's sub-groups: fp8 as bf16 with f32 sums, i8 "
+                                "with s32 sums; never run there");
   v.tunables = {{"tile_m", 16, {8, 16, 32}, "rows of D per work-group"},
                 {"work_n", 2, {1, 2, 4}, "blocks of columns per sub-group"},
                 {"sub_groups", 4, {1, 2, 4, 8}, "sub-groups per work-group, side by side in columns"},

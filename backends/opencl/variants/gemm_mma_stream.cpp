@@ -170,11 +170,11 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 }  // namespace
 
 Variant gemm_mma_stream() {
-  Variant v = variant_of_tensor_cores(
-      "gemm_mma_stream",
-      "weights streamed once for few rows, decoded to f16 in registers, f32 sums on tensor cores; many rows where no "
-      "other kernel has these",
-      {5, 72, 1100});
+  Variant v = variant_of_tensor_cores("gemm_mma_stream",
+                                      "few rows on tensor cores from compute capability 8.0 on, many where no other "
+                                      "kernel takes them: weights streamed "
+                                      "once, decoded to f16 in registers, f32 sums",
+                                      {5, 72, 1100});
   v.tunables = {
       {"tile_m", 8, {1, 2, 4, 8, 16, 32}, "rows of D per work-group"},
       {"columns", 16, {8, 16, 32, 56}, "columns of D per work-group"},
@@ -211,7 +211,7 @@ Variant gemm_mma_stream_fp4() {
   v.name = "gemm_mma_stream_fp4";
   v.file = "gemm_mma_stream.cl";
   v.summary =
-      "weights of four bits, scaled to bf16 in registers, by bf16 activations or codes; f32 sums on tensor cores";
+      "any rows on tensor cores from compute capability 8.0 on: weights scaled to bf16 in registers, f32 sums";
   v.products = {{{backend::DType::bf16, backend::DType::e4m3fn, backend::DType::e5m2}, {backend::DType::e2m1}}};
   v.weights = [](const Tuning&, const Problem&) { return lines_form(); };
   v.activations = [](const Tuning&, const Problem&) {

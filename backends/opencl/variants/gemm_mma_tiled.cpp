@@ -102,7 +102,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 Variant gemm_mma_tiled() {
   Variant v = variant_of_tensor_cores(
       "gemm_mma_tiled",
-      "tiles of codes in local memory, f16 with f32 sums on tensor cores of compute capability 8.0 and more",
+      "many rows on tensor cores from compute capability 8.0 on: tiles of codes in local memory, f16 with f32 sums",
       {70, 72, 1100});
   v.tunables = {{"tile_m", 64, {64, 128}, "rows of D per work-group"},
                 {"tile_n", 128, {64, 128}, "columns of D per work-group"},

@@ -120,7 +120,7 @@ Variant gemm_panel() {
   Variant v;
   v.name = "gemm_panel";
   v.summary =
-      "decoded panels of B in two slots of local memory, register tiles in wide vectors, one work-item per group";
+      "many rows on any device: decoded panels of B in two slots of local memory, register tiles in wide vectors";
   v.tunables = {{"tile_m", 8, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, "rows of the register tile"},
                 {"tile_n", 32, {16, 32}, "columns of the register tile"},
                 {"block_m", 16, kBlocksM, "tiles of rows per work-group"},

@@ -73,7 +73,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 Variant gemm_stream_bf16() {
   Variant v = variant_of_narrow_units(
       "gemm_stream_bf16",
-      "few rows by dot products of bf16 on x86's vectors: each weight decoded once in registers for all rows");
+      "few rows by dot products of x86 (AVX512-BF16): each weight decoded once in registers for all rows");
   v.tunables = {{"tile_m", 4, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, "rows of the register tile"},
                 {"block_m", 1, {1, 2, 3, 4, 5, 6, 7, 8}, "tiles of rows per work-group"}};
   v.products.pop_back();  // gemm_bf16 multiplies i8 by i8.
@@ -98,7 +98,7 @@ Variant gemm_stream_bf16_fp4() {
   Variant v = gemm_stream_bf16();
   v.name = "gemm_stream_bf16_fp4";
   v.file = "gemm_stream_bf16.cl";
-  v.summary = "few rows of bf16 or fp8 codes by weights of four bits, by dot products of bf16 on x86's vectors";
+  v.summary = "any rows by dot products of x86 (AVX512-BF16), weights of four bits";
   v.products = {{{DType::bf16, DType::e4m3fn, DType::e5m2}, {DType::e2m1}}};
   v.weights = [](const Tuning&, const Problem& p) { return panel_form(p.b); };
   return v;

@@ -58,9 +58,9 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 }  // namespace
 
 Variant gemm_tiled() {
-  Variant v = variant_of_chunks(
-      "gemm_tiled",
-      "tiles of A and B decoded into two slots of local memory per stream, register tiles per work-item");
+  Variant v = variant_of_chunks("gemm_tiled",
+                                "many rows on any GPU: tiles of A and B decoded into two slots of local memory each, "
+                                "register tiles per work-item");
   v.tunables = {{"tile_m", 64, {8, 16, 32, 64, 128}, "rows of D per work-group"},
                 {"tile_n", 64, {16, 32, 64, 128}, "columns of D per work-group"},
                 {"tile_k", 16, {16, 32, 64}, "step in k"},

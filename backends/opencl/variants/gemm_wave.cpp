@@ -56,7 +56,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 /// The variant for `products` of codes, which become `as`.
 Variant of_codes(const char* name, std::vector<Products> products, const std::string& as) {
   Variant v =
-      variant_of_chunks(name, "matrix products of waves (AMD's MFMA and WMMA): " + as + "; not run on one yet");
+      variant_of_chunks(name, "any rows by matrix products of AMD's waves (MFMA, WMMA): " + as + "; never run there");
   v.file = "gemm_wave.cl";
   v.tunables = {{"tile_m", 64, {16, 32, 64, 128}, "rows of D per work-group"},
                 {"work_n", 1, {1, 2, 4}, "blocks of columns per wave: of 32 with 64 lanes, of 16 with 32"},

@@ -130,7 +130,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 
 Variant gemm_wgmma_f16() {
   Variant v = variant_of_wgmma(
-      "gemm_wgmma_f16", "tensor cores of compute capability 9.0 in class f32: codes as f16, exact products, f32 sums",
+      "gemm_wgmma_f16", "many rows on tensor cores of compute capability 9.0: codes as f16, exact products, f32 sums",
       true);
   v.tunables = {{"tile_m", 256, {64, 128, 256}, "rows of D per work-group; its columns are 128"},
                 {"split_k", 1, split_k_values(), "split-K parts"},

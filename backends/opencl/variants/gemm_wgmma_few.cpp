@@ -94,7 +94,8 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 Variant gemm_wgmma_few() {
   Variant v = variant_of_wgmma(
       "gemm_wgmma_few",
-      "few rows on fp8 codes: weights streamed once through a deep ring, sums of 128 k in about 14 bits", false);
+      "few rows on tensor cores of compute capability 9.0: weights streamed once, sums of 128 k in about 14 bits",
+      false);
   v.products = fp8_codes();
   v.tunables = {{"tile_m", 64, {64, 128}, "rows of D per work-group"},
                 {"tile_n", 64, {32, 64}, "columns of D per work-group"},

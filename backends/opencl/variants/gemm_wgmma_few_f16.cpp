@@ -100,7 +100,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 Variant gemm_wgmma_few_f16() {
   Variant v = variant_of_wgmma(
       "gemm_wgmma_few_f16",
-      "few rows in class f32: weights streamed once through a deep ring of codes, exact products of f16, f32 sums",
+      "few rows on tensor cores of compute capability 9.0: weights streamed once, exact products of f16, f32 sums",
       true);
   v.products = fp8_codes();
   v.tunables = {{"tile_m", 64, {64, 128}, "rows of D per work-group"},

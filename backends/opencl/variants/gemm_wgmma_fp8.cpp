@@ -133,7 +133,9 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 
 Variant gemm_wgmma_fp8() {
   Variant v = variant_of_wgmma(
-      "gemm_wgmma_fp8", "tensor cores of compute capability 9.0 on fp8 codes, sums of 128 k in about 14 bits", false);
+      "gemm_wgmma_fp8",
+      "many rows on tensor cores of compute capability 9.0: codes as they are, sums of 128 k in about 14 bits",
+      false);
   v.products = fp8_codes();
   v.tunables = {
       {"tile_n", 256, {64, 96, 128, 144, 160, 192, 256, 272}, "columns of D per work-group; its rows are 128"},
@@ -165,7 +167,7 @@ Variant gemm_wgmma_s8() {
   Variant v = gemm_wgmma_fp8();
   v.name = "gemm_wgmma_s8";
   v.file = "gemm_wgmma_fp8.cl";
-  v.summary = "tensor cores of compute capability 9.0 on int8 codes, exact sums of 128 k";
+  v.summary = "many rows on tensor cores of compute capability 9.0: exact sums of 128 k";
   v.accuracy = backend::AccuracyClass::f32;
   v.products = integer_codes();
   v.tunables.front().values = {64, 128, 256};  // Its products have not every number of columns.
