@@ -29,7 +29,7 @@
 #define GROUP_COLS GROUP
 #include "quantize_in_tile.cl"
 
-#define LONGEST_RUN 8
+#define LONGEST_RUN_OF_GROUPS 8
 #define MARK_BITS 20
 #define QUANTISED (1ul << (MARK_BITS - 1))
 #define WORD_(word) ((volatile ulong*)(uintptr_t)(word))
@@ -104,7 +104,7 @@ static inline __attribute__((always_inline)) void quantize_panel(const one_launc
   const int first_tile = FIRST_TILE_OF(s, row_block), tiles = FIRST_TILE_OF(s, row_block + 1) - first_tile;
   const int first_group = FIRST_GROUP_OF(part, s->groups), end_group = FIRST_GROUP_OF(part + 1, s->groups);
   // Of a panel that several come to, each has several runs, and they begin at different places.
-  const int helpers = (CORES + s->panels - 1) / s->panels, run = clamp((end_group - first_group) * tiles / (8 * helpers), 1, LONGEST_RUN);
+  const int helpers = (CORES + s->panels - 1) / s->panels, run = clamp((end_group - first_group) * tiles / (8 * helpers), 1, LONGEST_RUN_OF_GROUPS);
   const int runs = (end_group - first_group + run - 1) / run, items = runs * tiles;
   const int begin = s->turn / s->panels * items / helpers;
   for (int again = 0; again < 2; ++again) {
