@@ -29,6 +29,7 @@ breathe_projects = {"ironcl": str(XML)}
 breathe_default_project = "ironcl"
 breathe_domain_by_extension = {"h": "c", "hpp": "cpp"}
 primary_domain = "cpp"
+highlight_language = "none"
 # Links to sources, which tests/documents looks for; `typedef struct x {...} x`, which Doxygen lists twice.
 suppress_warnings = ["myst.xref_missing", "duplicate_declaration.c", "duplicate_declaration.cpp"]
 

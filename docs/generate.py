@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pages of reference that are made of the sources: what each command says of itself, the JSON that it writes, the kernels,
 the planted faults. conf.py calls this; the pages are in docs/generated, which is not kept."""
+import itertools
 import json
 import pathlib
 import re
@@ -11,14 +12,10 @@ ROOT = pathlib.Path(__file__).resolve().parents[1]
 INTO = ROOT / "docs/generated"
 
 
-def first_comment(path, mark):
-    """The first paragraph of a file's comment behind its licence, on one line."""
-    words = []
-    for line in path.read_text().splitlines()[1:]:
-        if not line.startswith(mark) or line.strip() == mark:
-            break
-        words.append(line[len(mark):].strip())
-    return " ".join(words)
+def head(path):
+    """The lines of a kernel file's first comment, behind its licence."""
+    lines = path.read_text().splitlines()[1:]
+    return [line[3:].rstrip() for line in itertools.takewhile(lambda line: line.startswith("//"), lines)]
 
 
 def help_of(command, *words):
@@ -83,19 +80,21 @@ def kernels(command):
     listed = subprocess.run([command, "devices", "--json", "-"], check=True, capture_output=True, text=True).stdout
     variants = next(device["variants"] for device in json.loads(listed)["devices"] if device["variants"])
     page = "# Kernels and their tunables\n\nWhat `ironcl devices --json -` says of each variant, and what each file of `cl/` says of itself. How they fit together: [kernels.md](../kernels.md).\n"
-    page += "\n| variant | multiplies A by B | class | what |\n|---|---|---|---|\n"
+    page += "\n| variant | multiplies A by B | class | trial | what |\n|---|---|---|---|---|\n"
     for one in variants:
-        trial = ", after a trial" if one["needs_trial"] else ""
-        page += f"| [`{one['name']}`](#{one['name']}) | {'; '.join(one['multiplies'])} | {one['accuracy_class']} | {one['summary']}{trial} |\n"
-    page += "\n## Files\n\n| file | what |\n|---|---|\n"
-    for path in sorted((ROOT / "cl").glob("*.cl")):
-        text = first_comment(path, "//").partition(": ")[2].replace("|", "\\|")
-        page += f"| `{path.name}` | {text} |\n"
+        trial = "yes" if one["needs_trial"] else "no"
+        page += f"| [`{one['name']}`](#{one['name']}) | {'; '.join(one['multiplies'])} | {one['accuracy_class']} | {trial} | {one['summary']} |\n"
+    page += "\n## What kernels share\n\n| file | what |\n|---|---|\n"
+    for path in sorted(path for path in (ROOT / "cl").glob("*.cl") if path.stem not in [one["name"] for one in variants]):
+        sentence = re.split(r"(?<=[a-z0-9)])[.;] ", " ".join(head(path)).partition(": ")[2])[0]
+        page += f"| `{path.name}` | {sentence.replace('|', chr(92) + '|')} |\n"
     for one in variants:
         page += f"\n## {one['name']}\n\n| tunable | default | values | what |\n|---|---|---|---|\n"
         for tunable in one["tunables"]:
             page += f"| `{tunable['name']}` | {tunable['default']} | {values(tunable['values'])} | {tunable['meaning']} |\n"
         page += "".join(f"\n- {constraint}" for constraint in one["constraints"]) + "\n"
+        file = ROOT / f"cl/{one['name']}.cl"
+        page += f"\n```text\n{chr(10).join(head(file))}\n```\n" if file.exists() else ""
     return page
 
 

@@ -392,7 +392,7 @@ TEST(Traffic, IsThatOfTheFormulas) {
       {{.split = Split::row}, kSmall, 2 * (ranks - 1), (ranks - 1) * (2 * head + (4 + 2) * m / ranks * n)},
       {{.split = Split::row, .chunks = 2}, {}, 2 * (ranks - 1), (ranks - 1) * (2 * head + 4 * m * n)},
       {{.parts = {{n, 32}}}, {}, ranks - 1, (ranks - 1) * (head + 2 * m * n / ranks)},
-      {{.parts = {{n, 32}}, .local = true}, {}, ranks - 1, (ranks - 1) * head},
+      {{.parts = {{n, 32}}, .own_columns = true}, {}, ranks - 1, (ranks - 1) * head},
   };
   for (const Case& one : cases) {
     on_ranks(
@@ -400,7 +400,7 @@ TEST(Traffic, IsThatOfTheFormulas) {
         [&](Group& group) {
           Linear linear(group, devices()[0], example.whole(), one.choices);
           const Traffic before = group.sent();
-          Bytes d(one.choices.local ? example.d_bytes() / ranks : example.d_bytes());
+          Bytes d(one.choices.own_columns ? example.d_bytes() / ranks : example.d_bytes());
           linear.run(m, example.made.a, d);
           EXPECT_EQ(group.sent().messages - before.messages, one.messages);
           EXPECT_EQ(group.sent().bytes - before.bytes, one.bytes);
@@ -418,8 +418,8 @@ TEST(Linear, LocalColumnsOfOneSplitAreTheInputOfTheNext) {
     chained.made.a = middle;
     const Bytes want = chained.spread(device, 3, {.split = Split::row});
     on_ranks(3, [&](Group& group) {
-      Linear column(group, turn(device, group.rank()), first.whole(), {.local = true});
-      Linear row(group, turn(device, group.rank()), second.whole(), {.split = Split::row, .local = true});
+      Linear column(group, turn(device, group.rank()), first.whole(), {.own_columns = true});
+      Linear row(group, turn(device, group.rank()), second.whole(), {.split = Split::row, .own_columns = true});
       Bytes own(middle.size() / 3), d(second.d_bytes());
       column.run(4, first.made.a, own);
       row.run(4, own, d);

@@ -45,7 +45,7 @@ struct Choices {
   bool ragged = false;          ///< Even ranges, whose boundaries may cut blocks.
   std::vector<Part> parts{};    ///< Of a column split; empty: one part with all rows.
   std::vector<Range> ranges{};  ///< One range per rank; empty: they are computed.
-  bool local = false;           ///< Column: d receives this rank's columns only. Row: x has them only.
+  bool own_columns = false;     ///< Column: d receives this rank's columns only. Row: x has them only.
   int chunks = 1;               ///< Parts into which rows are cut: one travels while the next is computed.
   std::string digest{};         ///< What else ranks must agree on, such as a digest of files.
 };
@@ -453,8 +453,8 @@ class Linear {
                    });
   }
 
-  /// Collective. Computes D [m, n] of x [m, k], both row-major without gaps. With choices.local, one of them has this
-  /// rank's columns only.
+  /// Collective. Computes D [m, n] of x [m, k], both row-major without gaps. With choices.own_columns, one of them
+  /// has this rank's columns only.
   void run(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
     Failure wrong = check(m, x, d);
     if (wrong) m = 0;
@@ -502,10 +502,10 @@ class Linear {
 
  private:
   bool row() const noexcept { return choices_.split == Split::row; }
-  bool own_x() const noexcept { return row() && choices_.local; }
+  bool own_x() const noexcept { return row() && choices_.own_columns; }
   /// Columns of x and of d as the caller passes them.
   std::int64_t x_cols() const { return own_x() ? shards_.cols_of(group_->rank()).size() : problem_.k; }
-  std::int64_t d_cols() const { return !row() && choices_.local ? shards_.width(group_->rank()) : problem_.n; }
+  std::int64_t d_cols() const { return !row() && choices_.own_columns ? shards_.width(group_->rank()) : problem_.n; }
   std::size_t x_bytes(std::int64_t rows) const {
     return bytes_of_elements(problem_.a_source != IRONCL_DTYPE_NONE ? problem_.a_source : problem_.a,
                              rows * x_cols());
@@ -536,7 +536,7 @@ class Linear {
     const std::size_t element = bytes_of_elements(problem_.d, 1);
     const auto place = [&](Range rows, int rank, std::span<const std::byte> from) {
       const Range all{0, width};
-      const std::vector<Range> to = choices_.local ? std::vector{all} : shards_.rows_of(rank);
+      const std::vector<Range> to = choices_.own_columns ? std::vector{all} : shards_.rows_of(rank);
       for (auto i = static_cast<std::size_t>(rows.begin); i < static_cast<std::size_t>(rows.end); ++i)
         for (const Range& range : to) {
           const std::size_t bytes = static_cast<std::size_t>(range.size()) * element;
@@ -553,16 +553,16 @@ class Linear {
           std::vector<std::size_t> receive;
           receive.reserve(static_cast<std::size_t>(group_->size()));
           for (int rank = 0; rank < group_->size(); ++rank)
-            receive.push_back(choices_.local && rank != self
+            receive.push_back(choices_.own_columns && rank != self
                                   ? 0
                                   : static_cast<std::size_t>(rows.size() * shards_.width(rank)) * element);
-          std::vector<std::span<const std::byte>> send(receive.size(), choices_.local ? local.first(0) : local);
+          std::vector<std::span<const std::byte>> send(receive.size(), choices_.own_columns ? local.first(0) : local);
           send[static_cast<std::size_t>(self)] = local;
           return Exchange(*group_, "columns of D", send, receive, failure, detail::rows_of(m));
         },
         [&](Range rows, Exchange& way) {
           for (int rank = 0; rank < group_->size(); ++rank)
-            if (!choices_.local || rank == self) place(rows, rank, way.from(rank));
+            if (!choices_.own_columns || rank == self) place(rows, rank, way.from(rank));
         });
   }
 
