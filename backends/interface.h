@@ -227,7 +227,7 @@ struct GemmInfo {
   std::int64_t accumulation_length = 0;  ///< G of the error bound.
   std::uint64_t workspace_bytes = 0;
   std::string variant, tuning;
-  std::string form{};  ///< Of the weights that it reads; empty: any.
+  std::string form{};  ///< Form of the weights that it reads; empty: any.
 };
 
 /// One call of a plan; the spans are those of ironcl_gemm_args.

@@ -42,7 +42,7 @@ struct Problem {
   Scales a_scale, b_scale, d_scale;
   numerics::Quantizer a_quantizer, d_quantizer;
   Grouping grouping = Grouping::none;
-  std::int64_t matrices = 0;  ///< Of B, an expert each; 0 where grouping is none.
+  std::int64_t matrices = 0;  ///< Matrices of B, one per expert; 0 where grouping is none.
   std::int64_t a_rows = 0;    ///< 0: A has m rows. Else the most rows of a flat A that is gathered through a_index.
   numerics::AccuracyClass weakest_accuracy = numerics::AccuracyClass::f32;
   bool repeatable = false;

@@ -28,7 +28,7 @@ struct TimelineSpan {
   std::int64_t step = -1;  ///< Grid step that caused it; -1 outside the grid.
   double start_ns = 0;
   double duration_ns = 0;
-  std::uint64_t bytes = 0;  ///< Of a transfer; 0 for compute.
+  std::uint64_t bytes = 0;  ///< Bytes transferred; 0 for compute.
   std::string label;        ///< "x[0,3] -> slot 1", "dot 512x512x512".
 };
 
@@ -89,7 +89,7 @@ struct VmemBuffer {
   int slots = 1;
   std::int64_t rows = 0, cols = 0;
   std::uint32_t element_bytes = 1;
-  std::int64_t padded_bytes = 0;  ///< Of one slot, in native tiles.
+  std::int64_t padded_bytes = 0;  ///< Bytes of one slot, in native tiles.
   bool rows_apart = false;        ///< Each row lies in tiles of its own, so that copies of some rows are not rounded.
   AlignedBytes data;              ///< Null where only time is simulated.
   std::vector<int> filling;       ///< Copies into each slot that were not waited for.
@@ -163,7 +163,7 @@ class Core {
     Region region;
     VmemBuffer* buffer = nullptr;
     int slot = 0;
-    std::int64_t slot_row = 0;  ///< Of the slot, where the region begins.
+    std::int64_t slot_row = 0;  ///< Row of the slot where the region begins.
     std::uint64_t bytes = 0;
     double done_ns = 0;
   };
@@ -211,7 +211,7 @@ class Slots {
   /// there.
   void copy_in(std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step,
                Slots* with = nullptr);
-  /// From the rows of the slot that begin at `slot_row`.
+  /// Copies from the slot's rows from `slot_row` on.
   void copy_out(std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step,
                 std::int64_t slot_row = 0);
   /// For all copies of that number.

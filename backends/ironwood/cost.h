@@ -19,7 +19,7 @@ struct VmemPart {
   int slots = 1;
   std::int64_t rows = 0, cols = 0;
   std::uint32_t element_bytes = 1;
-  std::int64_t bytes = 0;  ///< Of all slots, in native tiles.
+  std::int64_t bytes = 0;  ///< Bytes of all slots, in native tiles.
 };
 
 struct VmemUse {

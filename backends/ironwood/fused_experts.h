@@ -56,9 +56,9 @@ struct FusedTotals {
   std::int64_t steps = 0;              ///< Tiles of weights, used or fetched for nothing.
   std::int64_t experts_with_rows = 0;  ///< Summed over tiles of tokens.
   std::int64_t experts_visited = 0;    ///< Likewise.
-  std::int64_t rows = 0;               ///< Of experts, all together.
-  std::int64_t rows_multiplied = 0;    ///< That the MXU is given: whole tiles of btc.
-  std::int64_t copies_issued = 0;      ///< Of rows, most of none: two per token, slot and expert, and one to sum.
+  std::int64_t rows = 0;               ///< Rows of all experts.
+  std::int64_t rows_multiplied = 0;    ///< Rows given to the MXU: whole tiles of btc.
+  std::int64_t copies_issued = 0;      ///< Row copies, most empty: two per token, slot and expert, and one to sum.
   std::int64_t barriers = 0;
   std::uint64_t weight_bytes = 0;
 };

@@ -58,7 +58,7 @@ class PreparedWeights final : public backend::Weights {
 
  private:
   std::vector<std::byte> codes_, given_scales_;
-  std::vector<std::byte> given_halves_;  ///< Of e2m1: two codes a byte.
+  std::vector<std::byte> given_halves_;  ///< Codes of e2m1, two per byte.
   std::vector<float> scales_;
 };
 

@@ -82,7 +82,7 @@ struct VisitTotals {
 
 struct PipelineTotals {
   std::int64_t steps = 0;
-  VisitTotals visits = {};  ///< Of a grouped problem.
+  VisitTotals visits = {};  ///< Visits of a grouped problem.
   std::vector<WindowTotals> windows;
 };
 

@@ -34,7 +34,7 @@ enum class VmemRule { footprint, formula };
 struct PlanRequest {
   std::optional<KernelBlocks> blocks;
   std::optional<Mode> mode;
-  int buffers = 2;  ///< Of each input; outputs have min(buffers, 2).
+  int buffers = 2;  ///< Buffers per input; outputs have min(buffers, 2).
   std::optional<bool> save_x_q, save_acc;
   std::optional<Program> program;  ///< Default: pipeline; of a grouped problem gmm_v2.
   std::vector<std::int32_t>
@@ -42,7 +42,7 @@ struct PlanRequest {
   std::vector<std::int32_t> ids;  ///< Experts of each token, for the query "fused"; empty: spread evenly.
   std::int64_t vmem_limit = 0;    ///< Bytes; 0: the machine's VMEM.
   VmemRule vmem_rule = VmemRule::footprint;
-  unsigned threads = 0;               ///< Of the host; 0: all.
+  unsigned threads = 0;               ///< Threads of the host; 0: all.
   std::int64_t trace_spans = 50'000;  ///< Most spans of a trace.
   Machine machine;
 };
@@ -52,8 +52,8 @@ struct PlanRequest {
 struct ScaleLayout {
   bool transposed = false;  ///< One scale per row: K groups are the rows, so that a block is wide and not tall.
   std::int64_t group_rows = 1, group_cols = 1;  ///< Elements of the operand; resolved, never 0.
-  std::int64_t rows = 0, cols = 0;              ///< Of the array, after transposing.
-  std::int64_t block_rows = 0, block_cols = 0;  ///< Of a step's block.
+  std::int64_t rows = 0, cols = 0;              ///< Sizes of the array, after transposing.
+  std::int64_t block_rows = 0, block_cols = 0;  ///< Sizes of a step's block.
 };
 
 struct Plan {
@@ -74,9 +74,9 @@ struct Plan {
 
   /// Steps (b, o, i) for `m` rows. Of a grouped problem the steps along o and i hold, those along b are its visits.
   Grid grid(std::int64_t m) const noexcept;
-  /// Of x for `m` rows. Only where problem.scaled_x.
+  /// Scale grid of x for `m` rows. Only where problem.scaled_x.
   ScaleLayout x_scales(std::int64_t m) const noexcept;
-  /// Of w. Only where problem.w_scale is not none.
+  /// Scale grid of w. Only where problem.w_scale is not none.
   ScaleLayout w_scales() const noexcept;
 };
 

@@ -61,7 +61,7 @@ struct Operands {
     HbmArray bias;     ///< [1, n] f32; only where the problem has one.
   };
   std::vector<Matrix> matrices;  ///< One, or those of a grouped problem.
-  std::vector<MatrixRows> rows;  ///< Of a grouped problem: whose rows are whose.
+  std::vector<MatrixRows> rows;  ///< For a grouped problem: the rows of each matrix.
 };
 
 /// The arrays of a call of `m` rows (at least 1), tight and without data. Of a grouped problem all its rows(), as

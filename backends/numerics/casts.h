@@ -22,7 +22,7 @@ enum class Overflow {
 float decode_e4m3fn(std::uint8_t code) noexcept;
 float decode_e5m2(std::uint8_t code) noexcept;
 float decode_e8m0(std::uint8_t code) noexcept;
-/// Of the lower four bits.
+/// Decodes the lower four bits.
 float decode_e2m1(std::uint8_t code) noexcept;
 float decode_f16(std::uint16_t bits) noexcept;
 float decode_bf16(std::uint16_t bits) noexcept;

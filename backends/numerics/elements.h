@@ -12,8 +12,8 @@ namespace ironcl::numerics {
 
 /// One row.
 struct Element {
-  std::string_view name, file_name;  ///< Of the project, and of safetensors files.
-  std::uint32_t bits = 0;            ///< Of an element; sizes below eight share a byte, lower bits first.
+  std::string_view name, file_name;  ///< In this project, and in safetensors files.
+  std::uint32_t bits = 0;            ///< Bits per element; those below eight share a byte, lower bits first.
   bool code = false;                 ///< Quantised operands come in it.
   bool real = false;                 ///< Unquantised operands and outputs come in it.
   bool scale = false;                ///< Scales come in it.

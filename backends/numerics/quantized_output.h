@@ -21,8 +21,8 @@ double quantized_element_bound(const BoundTerms& terms, double reference, const 
 
 /// Compares decoded codes [rows, cols] (tight) under `scales` (tight, on `grid`, decoded from `scale_type`: f32 or
 /// e8m0) with the oracle. A group with a non-finite reference must have a NaN scale; any other a scale that the
-/// quantiser can give, or all its elements are out of bounds. Under scales that were given, an element whose
-/// reference is NaN must be one. The averages are of codes times scales. Throws std::invalid_argument where a size
+/// quantiser can give, or all its elements are out of bounds. Under given scales, an element must be NaN where its
+/// reference is. The averages are of codes times scales. Throws std::invalid_argument where a size
 /// does not fit.
 Comparison compare_quantized(std::span<const double> codes, std::span<const float> scales, ScaleGrid grid,
                              const Quantizer& quantizer, const OracleResult& want, const BoundTerms& terms,

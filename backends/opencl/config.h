@@ -25,8 +25,8 @@ struct Config {
   bool profiling = true;
   bool amx = true;  ///< Tile instructions of x86 may be tried. False: devices are as if the processor had none.
   bool avx512_bf16 = true;  ///< The same for the dot products of bf16 and bytes (AVX512-BF16, VNNI).
-  /// The most compute capability of NVIDIA GPUs (80: 8.0) whose instructions may be tried; what they are, probe.h
-  /// says.
+  /// The highest compute capability of NVIDIA GPUs (80: 8.0) whose instructions may be tried; probe.h lists the
+  /// instructions.
   int ptx = kAllPtx;
   static constexpr int kAllPtx = 90;
   /// The program that tries kernels which may end their process: ironcl_opencl_trial. Empty: such kernels do not run.

@@ -27,8 +27,8 @@ inline double scalar_fma_seconds(double count, double efficiency, const Features
   return count / (efficiency * lanes * f.clock_hz * f.compute_units);
 }
 
-/// Seconds in which `bytes` come from memory. A GPU's unit gets about eight per clock, of the large ones of these
-/// years.
+/// Seconds in which `bytes` come from memory. A compute unit of a large
+/// GPU of today gets about eight per clock.
 inline double memory_seconds(double bytes, const Features& f) { return bytes / (8 * f.clock_hz * f.compute_units); }
 
 /// Nanoseconds that a launch costs a call on a processor: all threads are woken, and waited for. Measured on PoCL,

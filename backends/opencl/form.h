@@ -23,7 +23,7 @@ class WeightForm {
   virtual ~WeightForm() = default;
   /// With every number in it that the form is made of: "panel_n32_k1_pad16".
   virtual std::string name() const = 0;
-  /// Of n x k codes with `scale_groups` scale groups along k. Throws std::overflow_error.
+  /// Memory of n x k codes with `scale_groups` scale groups along k. Throws std::overflow_error.
   virtual WeightExtent extent(std::int64_t n, std::int64_t k, std::int64_t scale_groups) const = 0;
   /// codes [n, k], rows ld apart, into `packed` (extent().code_bytes of it); padding becomes zero codes.
   virtual void pack(std::int64_t n, std::int64_t k, const std::uint8_t* codes, std::int64_t ld,
@@ -46,7 +46,7 @@ struct HeldScales {
   backend::DType type = backend::DType::f32;
   numerics::Size
       first;  ///< Bytes before the first: room for the global scale in f32, where scales are held as given.
-  numerics::Size bytes;  ///< Of a matrix, a multiple of 4.
+  numerics::Size bytes;  ///< Bytes per matrix, a multiple of 4.
 };
 
 /// `given`: the type of the caller's scales, or none.

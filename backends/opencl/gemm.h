@@ -49,7 +49,7 @@ class Gemm final : public backend::Gemm {
   std::string call_;          ///< The name of a call in errors.
   cl::Buffer counter_;        ///< Null where no step asked for it.
   cl::Buffer own_workspace_;  ///< Null until a call needs it.
-  Exclusive own_memory_;      ///< Of counter_ and own_workspace_.
+  Exclusive own_memory_;      ///< Guards counter_ and own_workspace_.
 };
 
 }  // namespace ironcl::opencl

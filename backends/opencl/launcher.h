@@ -81,7 +81,7 @@ class Exclusive {
   std::shared_ptr<Event> end(Launcher& call);
 
  private:
-  cl::CommandQueue queue_;       ///< Of the last call.
+  cl::CommandQueue queue_;       ///< Queue of the last call.
   std::shared_ptr<Event> last_;  ///< Null where it has none.
 };
 

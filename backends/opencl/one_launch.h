@@ -15,10 +15,10 @@ namespace ironcl::opencl {
 
 /// How such a kernel cuts D and k.
 struct OneLaunch {
-  std::int64_t tile_rows = 1;  ///< Of a tile of A: TILE_ROWS.
+  std::int64_t tile_rows = 1;  ///< Rows of a tile of A: TILE_ROWS.
   std::int64_t block_m = 1;    ///< Tiles of a block: BLOCK_M.
   std::int64_t block_n = 1;    ///< Columns of a block: BLOCK_N.
-  std::int64_t parts = 1;      ///< Of k: SPLIT_K.
+  std::int64_t parts = 1;      ///< Parts of k: SPLIT_K.
 };
 
 /// Whether a plan may be told to quantise in the launch that multiplies. Rows that are gathered or scheduled come as

@@ -27,12 +27,12 @@ struct Features {
   bool local_is_dedicated = false;  ///< Local memory is its own memory, not a part of global.
   bool unified_memory = false;      ///< Host and device share memory.
   std::uint64_t global_bytes = 0, max_buffer_bytes = 0;
-  std::int64_t cache_bytes = 0;  ///< Of global memory; drivers mean the second cache (Intel) or the last (PoCL).
-  std::uint64_t alignment = 64;  ///< Of span offsets.
+  std::int64_t cache_bytes = 0;  ///< Cache of global memory: the second (Intel's driver) or the last (PoCL).
+  std::uint64_t alignment = 64;  ///< Alignment of span offsets.
   int vector_width = 1;          ///< Native f32 vector width, in elements.
   bool denormals = false;        ///< f32 keeps denormals, by the device's word.
   bool correct_divide = false;   ///< f32 division can be asked to round correctly, by the device's word.
-  double clock_hz = 1e9;         ///< Of a compute unit, by the device's word.
+  double clock_hz = 1e9;         ///< Clock of a compute unit, as the device reports it.
   bool fma = false;              ///< fma() is a hardware instruction, by the device's word or by its speed.
   bool double_precision = false;
   /// Work-items of the sub-groups whose matrix products the device says it has
@@ -44,8 +44,8 @@ struct Features {
   // Inline PTX that may be tried: up to the compute capability that the device reports, and up to what
   // Config::ptx allows.
   bool ptx_sm_80 = false;  ///< 8.0 or more: mma.sync of f16 with f32 sums.
-  bool ptx_sm_89 = false;  ///< 8.9 or more: conversions of fp8 codes; but for 9.0 by running them, all codes.
-  bool ptx_sm_90 = false;  ///< 9.0, no other: wgmma, bulk copies.
+  bool ptx_sm_89 = false;  ///< 8.9 or more: conversions of fp8 codes, tested on all codes except on 9.0.
+  bool ptx_sm_90 = false;  ///< 9.0 only: wgmma, bulk copies.
   // By running a tiny program:
   bool fma_divide = false;    ///< Quotients by multiply-add (quantizer.cl) were seen to round correctly.
   bool exact_divide = false;  ///< f32 division was seen to round correctly, subnormals included.

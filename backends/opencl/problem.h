@@ -42,10 +42,10 @@ struct Problem : backend::GemmDesc {
   /// What D leaves the plan in where it is quantised, else none; `d` is then f32, what kernels make before that.
   backend::DType d_code = backend::DType::none;
   int k_group = 128;               ///< Divides the scale groups of both operands along k. G of the error bound.
-  std::int64_t expected_rows = 0;  ///< Of a matrix that has any, as the caller's option says; 0: not said.
+  std::int64_t expected_rows = 0;  ///< Rows per matrix that has any, as the caller's option says; 0: unknown.
   /// Of what priced() makes of many contiguous matrices: rows of one, counting those without; else 0.
   double mean_rows_per_expert = 0;
-  bool scheduled = false;  ///< Of what priced() makes: how many tiles there are is only known on the device.
+  bool scheduled = false;  ///< From priced(): only the device will know the number of tiles.
 
   std::int64_t k_groups() const noexcept { return numerics::ceil_div(k, k_group); }
   bool grouped() const noexcept { return matrices != 0; }

@@ -25,7 +25,7 @@ struct DriverIdentity {
   static DriverIdentity of(const cl::Device& device);
 };
 
-/// The cache's name for a program: no two that differ in any part have the same text hashed.
+/// The cache's name for a program: a hash of text that differs wherever any part of two programs does.
 std::string program_key(const DriverIdentity& driver, const std::string& toolchain, const std::string& options,
                         const std::string& source);
 

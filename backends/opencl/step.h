@@ -68,7 +68,7 @@ struct PlanContext {
   const Features& features;
   const Problem& problem;
   Booking& booking;
-  Place scheduled = {};  ///< Of a grouped problem: what is left for cl/scheduled.cl, tiles of `scheduled_rows` rows.
+  Place scheduled = {};  ///< Schedule of a grouped problem for cl/scheduled.cl, in tiles of `scheduled_rows` rows.
   std::int64_t scheduled_rows = 0;
 
   /// The most rows that D has.
@@ -87,7 +87,7 @@ struct PlanContext {
 /// A matrix with its scales, as one step leaves it and the next one reads it.
 struct Operand {
   Place data, scales;
-  backend::DType element = backend::DType::none;  ///< Of data, as a kernel loads it.
+  backend::DType element = backend::DType::none;  ///< Type of the data, as a kernel loads it.
   std::int64_t ld = 0;                            ///< Elements from row to row; of tiles, of the padded k.
   backend::DType scale = backend::DType::none;    ///< Type of scales; none: there are none.
   std::int64_t scale_ld = 0;                      ///< Elements from one row of scales to the next.
@@ -111,7 +111,7 @@ class Call : public Launcher {
       : Launcher(std::forward<Launching>(launching)...), m(m), a_rows(m) {}
 
   std::int64_t m;       ///< Rows; 0 in a dry call.
-  std::int64_t a_rows;  ///< Of A in memory: m, unless rows are gathered or each of many matrices has m of them.
+  std::int64_t a_rows;  ///< Rows of A in memory: m, unless gathered, or m for each of many matrices.
   const DeviceWeights* weights = nullptr;
 
   /// The memory that the call brings for a source; unset: none.

@@ -70,14 +70,14 @@ inline double streaming_ns(const Problem& p, double share, double start_ns) {
 /// Nanoseconds in which the operands of `tiles` come from the second cache to their units, each as many lines of K as
 /// it has rows and columns: 9.5 TB/s on an H200.
 inline double second_cache_ns(std::int64_t tiles, std::int64_t lines, const Problem& p, const Features& f) {
-  constexpr double kBytesPerCycle = 36;  ///< Of each unit, at the device's clock.
+  constexpr double kBytesPerCycle = 36;  ///< Per unit, at the device's clock.
   const double bytes = 1.0 * tiles * lines * p.k;
   return 1e9 * bytes / (kBytesPerCycle * f.compute_units * f.clock_hz);
 }
 
 /// What sharing a last round costs and how far it goes, in K blocks of a kernel.
 struct Sharing {
-  std::int64_t least;  ///< Of a part: SHARED_BLOCKS of the kernel.
+  std::int64_t least;  ///< Least K blocks of a part: SHARED_BLOCKS of the kernel.
   std::int64_t cost;   ///< Time to store parts and to add them, measured (docs/performance/h200-many-rows.md).
 };
 
@@ -160,7 +160,7 @@ inline Variant variant_of_tensor_cores(std::string name, std::string summary, co
   return v;
 }
 
-/// The same of compute capability 9.0; `f16`: of class f32, which reads values of codes as f16.
+/// The same for compute capability 9.0; `f16`: of class f32, multiplying codes as f16.
 inline Variant variant_of_wgmma(std::string name, std::string summary, bool f16) {
   Variant v = variant_of_tensor_cores(std::move(name), std::move(summary), {70, 200, 1100});
   if (!f16) v.accuracy = backend::AccuracyClass::tensor14;

@@ -15,7 +15,7 @@ struct BuildRequest {
   const cl::Context& context;
   const cl::Device& device;
   std::string source;
-  std::string options;  ///< Of the compiler, definitions included.
+  std::string options;  ///< Compiler options, definitions included.
 };
 
 /// A build that did not succeed: what the driver answered, and its log.

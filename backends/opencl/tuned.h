@@ -14,8 +14,8 @@
 
 namespace ironcl::opencl {
 
-/// The tables of a configuration, later ones over earlier ones. A text or a file name that is none is said to the log
-/// (may be null) and skipped.
+/// The tables of a configuration, later ones over earlier ones. What is no table, or no table's file
+/// name, is logged (`log` may be null) and skipped.
 std::shared_ptr<const tuned::AllTables> read_tables(const std::vector<TunedTable>& texts, backend::Log* log);
 
 /// The names under which tables may speak for a device, the narrowest first: the device, its architecture, its

@@ -85,7 +85,7 @@ inline std::int64_t one_work_item(const Tuning&) { return 1; }
 
 struct Variant {
   std::string name;
-  std::string file;  ///< Of cl/, which variants for other types of codes share; empty: NAME.cl.
+  std::string file;  ///< In cl/; variants for other code types may share it; empty: NAME.cl.
   std::string summary;
   backend::AccuracyClass accuracy = backend::AccuracyClass::f32;
   std::vector<Tunable> tunables;
@@ -108,8 +108,8 @@ struct Variant {
   int Features::*lanes = nullptr;
 
   // What it is.
-  Shape (*tile)(const Tuning&) = nullptr;   ///< Of D, what is held in registers or local memory at once.
-  Shape (*block)(const Tuning&) = nullptr;  ///< Of D, what a work-group makes.
+  Shape (*tile)(const Tuning&) = nullptr;   ///< The part of D held in registers or local memory at once.
+  Shape (*block)(const Tuning&) = nullptr;  ///< The part of D that a work-group makes.
   WeightFormPtr (*weights)(const Tuning&, const Problem&) = nullptr;
   ActivationFormPtr (*activations)(const Tuning&, const Problem&) = nullptr;
   /// How a grouped problem's rows are scheduled for it; null: it takes neither grouped problems nor gathered rows.
@@ -124,7 +124,7 @@ struct Variant {
   std::int64_t (*d_columns)(const Tuning&) = nullptr;
   /// Each call has a unique number (cl/one_launch.cl).
   bool numbered_calls = false;
-  /// Of a grouped problem for the most blocks that m rows can become (row_blocks).
+  /// Launches for m rows; for a grouped problem, for the most blocks that m rows can become (row_blocks).
   std::vector<Pass> (*passes)(const Tuning&, const Problem&, const Features&, std::int64_t m) = nullptr;
   /// K groups of activations that persistent work-groups hold; they share the work by the plan's counter, which
   /// the kernel finds in place of the scratch (one_launch.h). 0, or null: work-groups are not persistent.

@@ -43,8 +43,8 @@ class Weights final : public backend::Weights {
   std::vector<std::byte> original_scales_;  ///< Tight, as given.
   std::vector<float> global_scales_;        ///< One per matrix, or none.
   WeightFormPtr form_;
-  WeightExtent extent_;            ///< Of one matrix; they lie one after another.
-  std::uint64_t scale_bytes_ = 0;  ///< Of one matrix, as they lie on the device.
+  WeightExtent extent_;            ///< Extent of one matrix; matrices lie one after another.
+  std::uint64_t scale_bytes_ = 0;  ///< Bytes of one matrix's scales on the device.
   DeviceWeights memory_;
 };
 

@@ -25,7 +25,7 @@ struct Key {
   std::int64_t n = 0, k = 0;
   std::string device;                               ///< sanitize()d: a device, an architecture, a vendor or "any".
   std::string dtype = "fp8_w8a8";                   ///< "fp8_w8a8" or "int8_w8a8".
-  std::int64_t group_rows = 128, group_cols = 128;  ///< Of B's scales: block_shape of the file name.
+  std::int64_t group_rows = 128, group_cols = 128;  ///< Scale groups of B: block_shape of the file name.
 
   // NOLINTNEXTLINE(modernize-use-nullptr): clang-tidy 14 takes the 0 of the comparison for a pointer.
   friend auto operator<=>(const Key&, const Key&) = default;
@@ -45,12 +45,12 @@ std::optional<Key> parse_file_name(std::string_view name);
 struct Entry {
   std::string variant;
   std::vector<std::pair<std::string, std::string>> options;
-  std::int64_t compute_units = 0;  ///< Of the device that it was measured on; 0: not said.
-  std::string accuracy_class;      ///< Of what was measured, by name; empty: not said, f32.
+  std::int64_t compute_units = 0;  ///< Compute units of the measured device; 0: unknown.
+  std::string accuracy_class;      ///< Name of the measured class; empty: f32.
   bool is_rule_of_thumb = false;   ///< Nothing beat the rule of thumb, which took this: take the rule of thumb.
   // Of an entry for a layer of experts; 0: not said.
-  double rows_per_expert = 0;  ///< Of the experts that have any: its load.
-  std::int64_t n = 0, k = 0;   ///< Of the product that was measured, whose table's name has only one of them.
+  double rows_per_expert = 0;  ///< Mean rows of the experts that have any.
+  std::int64_t n = 0, k = 0;   ///< Sizes of the measured product; the table's name has only one of them.
 };
 
 /// How far a look-up goes: an entry whose M, or whose N times K, is more than this factor away is none for the
@@ -95,7 +95,7 @@ class Tables {
   struct Found {
     Entry entry;
     std::string source;  ///< "N=...: M=64", for reports.
-    std::int64_t m = 0;  ///< Of the entry.
+    std::int64_t m = 0;  ///< Rows of the entry.
   };
   /// The configurations to try for a problem, best first: for each of `devices` (device, architecture, vendor, ...)
   /// the table of exactly this (n, k), then the one nearest in log N + log K, each at the M that is nearest in log M;

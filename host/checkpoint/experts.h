@@ -36,7 +36,7 @@ struct ExpertsLayer {
   std::optional<GatedMatrices> shared;  ///< One entry each.
   std::int64_t shared_width = 0;        ///< I of the shared expert; 0: there is none.
   std::optional<Tensor> shared_gate;    ///< [1, H]: the shared expert's output is scaled by sigmoid(x . gate).
-  std::uint64_t bytes = 0;              ///< Of everything together.
+  std::uint64_t bytes = 0;              ///< Bytes of all its tensors.
   std::optional<Error> problem;         ///< Why it cannot be run as a whole; what is known is filled.
 
   /// Throws the problem, if there is one.

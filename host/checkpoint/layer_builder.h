@@ -38,10 +38,10 @@ struct LayerParts {
   std::int64_t part = 0, parts = 1;
   bool packed = false;      ///< The weight is compressed-tensors' weight_packed.
   bool transposed = false;  ///< Weight and scale lie as [K, N]; their shapes here are [N, K] all the same.
-  const QuantizationGroup* group = nullptr;  ///< Of the config or of the layer's writer; nullptr: unknown.
+  const QuantizationGroup* group = nullptr;  ///< From the config or the layer's writer; nullptr: unknown.
   std::optional<Error> problem;              ///< Found while the parts were gathered.
   std::optional<Error> stranger;             ///< A tensor beside the weight that is not known; said last.
-  std::string why_not_cast;                  ///< Of fp8 without a scale: why that is no plain cast (conventions.h).
+  std::string why_not_cast;                  ///< Why fp8 without a scale is no plain cast (conventions.h).
 };
 
 /// The weight block that config or metadata says, with where it says so. Throws Error config for malformed metadata.

@@ -49,10 +49,10 @@ struct LinearLayer {
   BlockSource block_source = BlockSource::config;
   ActivationScheme activations = ActivationScheme::dynamic;
   bool activations_known = false;  ///< False only where the layer has a problem.
-  ScaleGrid activation_grid;       ///< Of A [m, k]; meaningless where activations is none.
+  ScaleGrid activation_grid;       ///< Scale grid of A [m, k]; meaningless where activations is none.
   ScaleRounding activation_rounding = ScaleRounding::exact;
   /// The scheme clips a group's amax to this value (fbgemm's activation_scale_ub). Dynamic activations of a larger
-  /// magnitude would be quantised in another way than this scheme's.
+  /// magnitude would be quantised differently from this scheme.
   std::optional<double> activation_limit;
   std::optional<Tensor> bias;  ///< [n]
   std::optional<Tensor>

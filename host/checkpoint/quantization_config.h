@@ -37,8 +37,8 @@ struct QuantizationGroup {
   ModuleNames targets;                          ///< "Linear" (every linear layer), names, or "re:" and an expression.
   std::optional<ScaleGrid> weight_grid;         ///< Empty: the config does not say; the shapes decide.
   std::optional<ActivationScheme> activations;  ///< Empty: not said; a static scale in the file decides.
-  std::optional<ScaleGrid> activation_grid;     ///< Of A [M, K]; empty: not said.
-  std::optional<numerics::DType> activation_dtype;  ///< Of A's codes; empty: not said.
+  std::optional<ScaleGrid> activation_grid;     ///< Scale grid of A [M, K]; empty: not stated.
+  std::optional<numerics::DType> activation_dtype;  ///< Type of A's codes; empty: not stated.
   std::optional<numerics::DType>
       weight_dtype;  ///< Of the codes: i8, e2m1, or e4m3fn for either fp8; empty: not said.
   ScaleRounding activation_rounding = ScaleRounding::exact;
@@ -56,7 +56,7 @@ struct QuantizationGroup {
 struct QuantizationConfig {
   std::string writer;  ///< Tool, with its version where the config has it: "compressed-tensors 0.19.0"; may be empty.
   std::string method;  ///< "fp8", "compressed-tensors", ...; empty: no quantization_config.
-  std::filesystem::path file;             ///< The file that says so; empty where none does.
+  std::filesystem::path file;             ///< The file that declares the method; empty: none.
   std::vector<QuantizationGroup> groups;  ///< In the config's order; none where a layer's own file says how.
   bool mixed = false;                     ///< modelopt's MIXED_PRECISION whose layers hf_quant_config.json lists.
   ModuleNames ignored;                    ///< Modules that stay unquantised.

@@ -23,13 +23,13 @@ enum class Part {
   row_amax,       ///< bitsandbytes' SCB: the largest magnitude of each row; its scale is SCB / 127.
   input_scale,    ///< The static scale of the activations: codes are RNE(x / scale).
   bias,           ///< Added to the product.
-  zero_point,     ///< Of weight or activations; read only where it is 0.
+  zero_point,     ///< Zero point of weights or activations, which must be 0.
   product_scale,  ///< msModelSlim's deq_scale: weight scale times activation scale.
   integer_bias,   ///< msModelSlim's quant_bias: added to the sum of products of codes.
   shape,          ///< The shape of a packed weight.
   layout,         ///< bitsandbytes' order of the codes; read only where it is 0, row-major.
   aside,          ///< Belongs to the layer and does not enter its product.
-  refused,        ///< Of a convention that is not read (conventions.h): the layer cannot be used.
+  refused,        ///< Part of a convention that is not read (conventions.h): the layer cannot be used.
 };
 
 struct PartName {

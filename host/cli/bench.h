@@ -23,7 +23,7 @@ namespace ironcl::cli {
 struct BenchSettings {
   int runs = 9;                          ///< Timed calls at the least,
   double min_ms = 50, warm_up_ms = 200;  ///< and until that much time is spent; after calls that are not counted.
-  std::uint64_t rotate_mib = 256;        ///< Of single products: weights rotate through that much memory.
+  std::uint64_t rotate_mib = 256;        ///< Memory through which weights of single products rotate.
   std::int64_t check_rows = 8;
   std::uint64_t seed = 1;
 };
@@ -64,10 +64,10 @@ class BenchTable {
   Say say_;
 };
 
-/// Verdict, errors and rows of a check.
+/// Adds a check's verdict, errors and number of rows.
 void add_check(BenchRow& row, const layer::Check& check);
-/// Times, and rates of a call of so many operations that moves so many bytes; the share of what a device copies where
-/// that is known.
+/// Adds times, and rates of a call that does so many operations and moves so many bytes; the share of the device's
+/// copy rate where that is known.
 void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, double copy_bytes_per_second);
 
 BenchTable chain_table(BenchTable::Say say);

@@ -20,8 +20,8 @@ namespace ironcl::cli {
 
 struct ModelOptions {
   std::int64_t m = 0, n = 0, k = 0;
-  std::string block = "128";  ///< Of w: ROWSxCOLS, or one number where it is square.
-  std::string x_block;        ///< Of x; empty: as w's blocks where they are square, else one scale per token.
+  std::string block = "128";  ///< Blocks of w: ROWSxCOLS, or one number where square.
+  std::string x_block;        ///< Blocks of x; empty: w's where these are square, else one scale per token.
   std::string x_dtype = "bf16", w_dtype = "e4m3fn", out_dtype = "bf16";
   std::string quantize = "auto";                          ///< on, off; auto: on, or what a checkpoint's layer says.
   std::vector<std::pair<std::string, std::string>> plan;  ///< Options of the backend.

@@ -27,8 +27,8 @@ struct MeasuredLayer {
 
 struct Measured {
   std::vector<MeasuredLayer> layers;
-  std::vector<layer::LeftOut> left_out;       ///< Of a checkpoint: layers that cannot be used.
-  std::vector<std::filesystem::path> inputs;  ///< Of a checkpoint: every file that was read.
+  std::vector<layer::LeftOut> left_out;       ///< Layers of a checkpoint that cannot be used.
+  std::vector<std::filesystem::path> inputs;  ///< Every file of a checkpoint that was read.
 };
 
 /// The layers of a checkpoint that a glob names, for activations that come in choices.x: codes come quantised where a

@@ -15,18 +15,18 @@
 
 namespace ironcl::layer {
 
-/// A [m, k], tight, as a device gets it. Nothing of it has been quantised, unless the caller gave codes:
-/// what the plan quantises is left to it (quantize_a says what it must arrive at).
+/// A [m, k] without gaps, as a device gets it. It is quantised only where the caller gave codes; otherwise the plan
+/// quantises it, and must arrive at what quantize_a says.
 struct Activations {
   std::int64_t m = 0, k = 0;
-  std::string origin;             ///< For people: "x of layer.safetensors", "random, seed 1".
+  std::string origin;             ///< As printed: "x of layer.safetensors", "random, seed 1".
   ActivationRule rule;            ///< How it enters the product.
   std::vector<std::byte> data;    ///< [m, k] of rule.source, or of rule.dtype where that is none.
   std::vector<std::byte> scales;  ///< Given with the codes, or fixed; empty where the plan makes them.
 };
 
 /// Values [m, k] of type `x` (f32, f16, bf16), tight.
-/// Throws std::invalid_argument where `values` is not as large as that or `x` is another type; activation_rule's.
+/// Throws std::invalid_argument where `values` has another size or `x` is another type, and as activation_rule().
 Activations activations_of_values(const checkpoint::LinearLayer& layer, numerics::DType x, std::int64_t m,
                                   std::vector<std::byte> values, std::string origin,
                                   std::optional<numerics::ScaleGrid> x_block = std::nullopt);
@@ -39,9 +39,9 @@ struct ActivationSource {
   std::string input;                           ///< "FILE:TENSOR", unquantised.
   std::string input_q;                         ///< "FILE:VALUES,SCALES", quantised.
   std::optional<numerics::DType> x_dtype;      ///< f32, f16, bf16: unquantised values are rounded to it first.
-  std::optional<numerics::ScaleGrid> x_block;  ///< Of the scales of A: overrides what files say.
+  std::optional<numerics::ScaleGrid> x_block;  ///< Scale grid of A; overrides what files say.
   std::optional<std::int64_t> m;               ///< Rows to use; all, or 16 random ones, where it is not set.
-  std::uint64_t seed = 1;                      ///< Of random activations.
+  std::uint64_t seed = 1;                      ///< Seed of random activations.
   bool weight_only = false;                    ///< Activations stay unquantised, whatever the layer says.
 
   bool made_up() const noexcept { return input.empty() && input_q.empty(); }

@@ -42,15 +42,15 @@ Timing time_of(const std::vector<Event>& steps, const Event& last);
 /// What a call left in host memory.
 struct Output {
   std::vector<std::byte> d;         ///< The list's result, tight; what the device did not write is NaN.
-  std::vector<std::byte> d_scales;  ///< Of a quantised one, tight, of the type that its value says.
+  std::vector<std::byte> d_scales;  ///< Scales of a quantised D, without gaps, of the type of its value.
   std::int64_t unwritten = 0;       ///< Elements of it that the device did not write.
   bool shows_quantized = false;
   QuantizedA quantized;  ///< What the plan made of A, where that was asked for and the plan quantises.
   Timing timing;
   numerics::AccuracyClass accuracy = numerics::AccuracyClass::f32;
   std::int64_t accumulation_length = 0;  ///< G of the bound.
-  std::string variant, tuning;           ///< Of the plan; of a layer of experts its first product's variant.
-  RoutedTokens routed;                   ///< Of a layer of experts: made, or as given.
+  std::string variant, tuning;           ///< The plan's; for a layer of experts its first product's variant.
+  RoutedTokens routed;                   ///< Routing of a layer of experts, computed or given.
   std::vector<float> logits;             ///< [T, logits()]; empty where the routing was given.
 };
 
@@ -94,7 +94,7 @@ class Execution {
   void submit(Queue& queue) { runner_->submit(queue, next_call()); }
 
   const Runner& runner() const noexcept { return *runner_; }
-  const Gemm& plan() const { return runner_->gemm(0); }       ///< Of a problem.
+  const Gemm& plan() const { return runner_->gemm(0); }       ///< The plan of a single product.
   double plan_ns() const noexcept { return plan_ns_; }        ///< Host time of creating the plan.
   double prepare_ns() const noexcept { return prepare_ns_; }  ///< Host time of preparing the weights once.
   std::uint64_t weights_bytes() const { return runner_->weights(0)->front().info().device_bytes; }  ///< Of one copy.

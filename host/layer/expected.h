@@ -20,14 +20,14 @@ namespace ironcl::layer {
 /// The oracle of some rows of the result D; shared by all candidates of a search. One thread at a time.
 struct Expected {
   std::vector<std::int64_t> rows;  ///< Rows of D, ascending.
-  Graph list;                      ///< Of those rows.
+  Graph list;                      ///< The operations of those rows.
   std::shared_ptr<Oracle> oracle;
 };
 
 /// What a check found.
 struct Check {
   bool pass = false;
-  numerics::Comparison comparison;  ///< Of the expected rows; worst_row and first_row count in D's rows.
+  numerics::Comparison comparison;  ///< Over the expected rows; worst_row and first_row are rows of D.
   std::int64_t rows_checked = 0;
   std::int64_t unwritten = 0;  ///< Elements, of all of D, that still held the poison.
   std::string why;             ///< Empty where it passed; else a sentence.

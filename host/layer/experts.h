@@ -35,7 +35,7 @@ class Experts {
 
   const Runner& runner() const noexcept { return runner_; }
   Runner& runner() noexcept { return runner_; }
-  PlanInfo first_product() const;  ///< Of the experts' gate.
+  PlanInfo first_product() const;  ///< The plan of the experts' gate.
   std::uint64_t weights_bytes() const { return runner_.weights_bytes(); }
 
  private:

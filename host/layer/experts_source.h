@@ -27,7 +27,7 @@ const char* name_of(Projection projection) noexcept;
 /// What all matrices of one projection have in common.
 struct MatrixForm {
   numerics::DType code = numerics::DType::none;
-  report::Scales scale;                          ///< Of one matrix; the grid restarts with each.
+  report::Scales scale;                          ///< Scales of one matrix; the grid restarts with each.
   numerics::DType bias = numerics::DType::none;  ///< Added to its product; none: there is none.
 };
 
@@ -65,7 +65,7 @@ struct ExpertsForm {
   float activation_limit = 0;
   GatedForm experts;
   std::optional<GatedForm> shared;
-  ExpertsActivations x, between;  ///< Of gate and up; of down.
+  ExpertsActivations x, between;  ///< Those of gate and up; those of down.
 
   /// Columns of the router's logits: E, and the shared expert's gate.
   std::int64_t logits() const noexcept { return routing.experts + (shared_gate ? 1 : 0); }

@@ -36,12 +36,12 @@ inline constexpr ValueId kNoValue = static_cast<ValueId>(-1);
 
 /// A matrix between two operations, or one that a caller brings. Row-major; tight unless it lies within another.
 struct Value {
-  std::string name;  ///< For people, and to find it.
+  std::string name;  ///< Printed, and looked up by find().
   numerics::DType dtype = numerics::DType::none;
   std::int64_t cols = 0;
   std::int64_t rows_per_token = 1;  ///< Rows of a call of T tokens, with those of `rows` that do not depend on T.
   std::int64_t rows = 0;
-  report::Scales scales{};    ///< Of a quantised value.
+  report::Scales scales{};    ///< Scales of a quantised value.
   bool by_expert = false;     ///< Rows lie sorted by expert; those that no expert has are undefined.
   bool brought = false;       ///< By the caller of each call.
   ValueId within = kNoValue;  ///< The value in whose rows it lies, from column `first_col` on.
@@ -56,7 +56,7 @@ struct ProductOp {
   enum In : std::size_t { kA, kCounts, kIndex, kBias };
   report::Problem problem;  ///< m: the most rows of a call.
   std::vector<Projection> matrices;
-  bool shared = false;             ///< Of the shared expert.
+  bool shared = false;             ///< It belongs to the shared expert.
   ValueId quantized_a = kNoValue;  ///< Where the plan shows how it quantised A, if a call asks for that.
 };
 
@@ -107,7 +107,7 @@ struct Graph {
 struct ExpertsChoices {
   std::int64_t tokens = 0;                      ///< T: the most that a call will bring, at least 1.
   numerics::DType x = numerics::DType::bf16;    ///< What x comes in: f32, f16, bf16.
-  numerics::DType out = numerics::DType::bf16;  ///< Of y: f32, f16, bf16.
+  numerics::DType out = numerics::DType::bf16;  ///< Type of y: f32, f16, bf16.
   numerics::AccuracyClass weakest_accuracy = numerics::AccuracyClass::f32;
   std::vector<std::pair<std::string, std::string>> options{};  ///< A backend's own, for the grouped plans.
 };

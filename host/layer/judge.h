@@ -64,7 +64,7 @@ struct ResultName {
   std::string uri;  ///< "oracle": the oracle itself.
   numerics::AccuracyClass accuracy = numerics::AccuracyClass::f32;
 
-  /// For people: the URI, and the class where it is not f32.
+  /// As printed: the URI, and the class where it is not f32.
   std::string text() const;
 };
 ResultName name_of(const DeviceReport& device);
@@ -89,8 +89,8 @@ struct ExpectReport {
 
 struct CaseReport {
   std::string layer;
-  std::string heading;      ///< Of a layer of experts, in words; empty for a single matrix.
-  report::Problem problem;  ///< Of a layer of experts: its sizes [T, H] and types, no problem of a plan.
+  std::string heading;      ///< Describes a layer of experts; empty for a single matrix.
+  report::Problem problem;  ///< For a layer of experts only its sizes [T, H] and types.
   std::string activations;  ///< Where A came from, in words.
   std::optional<std::uint64_t> seed;
   std::int64_t undefined = 0;  ///< Elements for which the oracle itself says NaN.
@@ -111,7 +111,7 @@ struct Substituted {
   std::vector<double> a;        ///< A [m, k] as it was quantised, where that is another function than the layer's.
 };
 
-/// Runs layers in place of a device: ranks, with a part each (host/ranks). Throws ironcl::Error as a device answers.
+/// Runs layers in place of a device: ranks, with a part each (host/ranks). Throws ironcl::Error, as a device does.
 class Substitute {
  public:
   virtual ~Substitute() = default;
@@ -121,7 +121,7 @@ class Substitute {
 
 struct JudgeSettings {
   numerics::DType out = numerics::DType::f32;
-  /// The weakest class allowed. Of several each device runs for each, in their order; what repeats() is left out.
+  /// The weakest class allowed. With several, devices run for each in turn; what repeats() the last is dropped.
   std::vector<numerics::AccuracyClass> weakest_accuracies = {numerics::AccuracyClass::f32};
   std::vector<Expectation> expectations;
   std::function<void(const DeviceReport&)> progress;  ///< After each device; may be empty.

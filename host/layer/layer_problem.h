@@ -28,7 +28,7 @@ LayerWeights weights_of(const checkpoint::LinearLayer& layer);
 struct ActivationRule {
   numerics::DType source = numerics::DType::none;  ///< What the plan quantises; none: A comes as `dtype`.
   numerics::DType dtype = numerics::DType::none;   ///< What is multiplied.
-  report::Scales scale;                            ///< Of A as multiplied; dtype none: weight-only.
+  report::Scales scale;                            ///< Scales of A as multiplied; dtype none: weight-only.
   numerics::Quantizer quantizer;
   std::optional<float> fixed_scale;  ///< The layer's own ("static"), by which the plan quantises A.
 };
@@ -45,7 +45,7 @@ struct ProblemChoices {
   std::int64_t m = 0;                            ///< Rows of A, at most.
   numerics::DType x = numerics::DType::bf16;     ///< What activations come in: f32, f16, bf16.
   std::optional<numerics::ScaleGrid> x_block{};  ///< Overrides the layer's.
-  numerics::DType out = numerics::DType::bf16;   ///< Of D: f32, f16, bf16.
+  numerics::DType out = numerics::DType::bf16;   ///< Type of D: f32, f16, bf16.
   numerics::AccuracyClass weakest_accuracy = numerics::AccuracyClass::f32;
 };
 

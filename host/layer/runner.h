@@ -27,7 +27,7 @@ struct PlanInfo {
 struct Bound {
   ValueId value = kNoValue;
   ironcl_span span{};
-  ironcl_span scales{};  ///< Of a quantised value.
+  ironcl_span scales{};  ///< Scales of a quantised value.
   bool given = false;    ///< It holds what the call is to use, rather than getting what the call makes.
 };
 
@@ -36,7 +36,7 @@ struct Call {
   std::int64_t tokens = 0;
   std::vector<Bound> bound;  ///< All values that callers bring; others as they like.
   std::vector<ironcl_event> wait;
-  ironcl_span workspace{};  ///< Of a product; absent: the plans' own.
+  ironcl_span workspace{};  ///< A product's workspace; absent: the plan's own.
   std::size_t copy = 0;     ///< Which copies of the prepared weights, of as many as there are.
 };
 
@@ -58,7 +58,7 @@ class Runner {
   Copies& weights(std::size_t operation) { return prepared_[operation].weights; }
   const Copies& weights(std::size_t operation) const { return prepared_[operation].weights; }
 
-  /// Of one copy of all that was prepared, on the device.
+  /// Bytes on the device, for one copy of all prepared weights.
   std::uint64_t weights_bytes() const;
 
   /// Enqueues one call; its event is that of the last operation. `steps`, if given, gets the events of all before it,

@@ -24,11 +24,11 @@ struct LeftOut {
 struct Complaint {
   std::size_t count = 0;
   std::string layers;  ///< "model.layers.*.mlp.experts.*.up_proj"; the name where it is one layer.
-  std::string reason;  ///< Of the first of them, its numbers replaced like those of its name.
+  std::string reason;  ///< The first layer's, its numbers replaced like those of its name.
   std::string first;   ///< The name of the first.
 };
 
-/// `layer` left out for `error`; names that differ from layer to layer become their pattern.
+/// Records that `layer` is left out because of `error`; parts of names that differ between layers become a pattern.
 LeftOut left_out(const checkpoint::LinearLayer& layer, const checkpoint::Error& error);
 
 struct Selection {

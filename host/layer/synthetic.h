@@ -29,7 +29,7 @@ struct MadeOperands {
 
 /// Operands whose values follow Student's t with four degrees of freedom and whose scales vary by a factor of 16
 /// between groups, so that a scale read from the wrong place shows. The same seed gives the same bytes everywhere,
-/// and the same B for every M. Of a grouped problem each row has its matrix by chance, all as likely. Throws
+/// and the same B for every M. In a grouped problem each row's matrix is drawn evenly. Throws
 /// std::invalid_argument for an element type that operands do not come in and for a masked problem, whose rows are
 /// not counted; std::overflow_error for sizes.
 MadeOperands make_operands(const report::Problem& problem, std::uint64_t seed);

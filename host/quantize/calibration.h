@@ -16,7 +16,7 @@ namespace ironcl::quantize {
 /// Which magnitude it is.
 struct ClipRule {
   enum Kind { amax, percentile, mse } kind = amax;
-  double percent = 99.9;  ///< Of percentile: so many of the values are at most the clip.
+  double percent = 99.9;  ///< For percentile: the share of values that are at most the clip.
 };
 
 /// "amax", "mse", "percentile", "percentile:99.99". Throws std::invalid_argument.

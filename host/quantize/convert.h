@@ -46,7 +46,7 @@ class Conversion {
   Conversion& operator=(const Conversion&) = delete;
 
   const Plan& plan() const noexcept;
-  std::uint64_t input_bytes() const noexcept;   ///< Of all tensors.
+  std::uint64_t input_bytes() const noexcept;   ///< Bytes of all input tensors.
   std::uint64_t output_bytes() const noexcept;  ///< The same.
   /// Files of an earlier run that are kept; files of the folder that hold weights of another form and stay behind.
   const std::vector<std::string>& resumed() const noexcept;

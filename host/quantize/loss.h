@@ -20,7 +20,7 @@ struct Loss {
 
   double mean_error() const noexcept;    ///< Of |y - x|.
   double snr_db() const noexcept;        ///< 10 log10(signal / noise); infinite where nothing was lost.
-  double zeroed_share() const noexcept;  ///< Of all finite values.
+  double zeroed_share() const noexcept;  ///< As a share of the finite values.
 };
 
 }  // namespace ironcl::quantize

@@ -25,7 +25,7 @@ struct Weight {
 
   /// Rows [first, first + rows) as f32; a code times its scale is rounded to f32 once.
   void read(std::int64_t first, std::int64_t rows, std::span<float> x) const;
-  std::uint64_t row_bytes() const;  ///< Of the input's numbers.
+  std::uint64_t row_bytes() const;  ///< Of a row of input.
 };
 
 /// A weight that is written again.
@@ -60,7 +60,7 @@ struct Kept {
 };
 
 struct Plan {
-  std::shared_ptr<const Format> format, plain;  ///< plain: what a quantised layer becomes that is to be kept.
+  std::shared_ptr<const Format> format, plain;  ///< plain: unquantised, for quantised layers that are to be kept.
   std::vector<Shard> shards;
   std::vector<Kept> kept;
   std::vector<std::string> ignored;  ///< Modules that the result's config lists as not quantised.
@@ -69,7 +69,7 @@ struct Plan {
   std::size_t items() const;
 };
 
-/// Of each module, the largest magnitude that its static scale tells from larger ones.
+/// For each module, the largest magnitude that its static scale does not clip.
 using InputClips = std::map<std::string, float, std::less<>>;
 
 /// Plans `checkpoint`, which must outlive the plan. `keep`: modules that stay besides embeddings, norms, routers,

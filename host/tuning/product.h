@@ -18,7 +18,7 @@ namespace ironcl::tuning {
 struct Product {
   report::Problem problem;
   std::int64_t entry = 0;          ///< The entry of the table: rows, of a layer of experts tokens.
-  std::int64_t experts_width = 0;  ///< Of a layer of experts, whose tables are named by it; else 0.
+  std::int64_t experts_width = 0;  ///< Width of a layer's experts, which names its tables; else 0.
   bool down = false;
 };
 

@@ -33,7 +33,7 @@ struct Trial {
   Configuration configuration;
   Outcome outcome = Outcome::failed;
   double time_ns = 0;  ///< Median of the few runs of its trial; 0 where there were none.
-  std::string why;     ///< Of what is not measured.
+  std::string why;     ///< Why it was not measured.
 };
 
 struct Progress {
@@ -55,7 +55,7 @@ struct SearchSettings {
 struct Found {
   bool any = false;      ///< False: nothing was right within the time; the rest says why.
   Configuration winner;  ///< The rule of thumb itself where nothing beat it.
-  Summary time;          ///< Of the winner, nanoseconds, in the final round.
+  Summary time;          ///< The winner's, in nanoseconds, in the final round.
   Configuration rule_of_thumb;
   Summary rule_of_thumb_time;  ///< count 0: it was not right or not run.
   bool beats_rule_of_thumb = false;
@@ -66,7 +66,7 @@ struct Found {
   bool stopped = false;  ///< By `stop`.
   bool out_of_time = false;  ///< The time was up before the stages were through.
   double seconds = 0;
-  double first_trial_seconds = 0;  ///< Of the rule of thumb: the least that a search takes.
+  double first_trial_seconds = 0;  ///< For the rule of thumb: the minimum of a search.
 
   std::size_t count(Outcome outcome) const;
 };

@@ -21,7 +21,7 @@ namespace ironcl::tuning {
 struct Configuration {
   std::string variant;
   std::vector<std::pair<std::string, std::string>> options;  ///< Without "variant"; in the plugin's order.
-  std::string layout;                                        ///< Of packed weights; empty: not said.
+  std::string layout;                                        ///< Form of packed weights; empty: unknown.
   numerics::AccuracyClass accuracy = numerics::AccuracyClass::f32;
 
   /// The same kernel: variant and options.

@@ -32,8 +32,8 @@ backend::WeightsDesc read(const ironcl_weights_desc* in, const DeviceState& devi
 void check_same_matrix(const backend::GemmDesc& plan, backend::DType type, std::int64_t n, std::int64_t k,
                        std::int64_t matrices, const backend::ScaleDesc& scale, std::string_view field);
 
-/// One call on `queue`: devices agree, weights are the plan's, spans lie inside their buffers, are large enough and
-/// aligned, written ones overlap no other.
+/// Checks a call on `queue`: devices agree, weights have the plan's form, spans lie inside their buffers, are large
+/// enough and aligned, and written spans overlap no other.
 backend::GemmArgs read(const ironcl_gemm_args* in, const GemmOp& plan, const ironcl_queue_t& queue);
 backend::QuantizeArgs read(const ironcl_quantize_args* in, const QuantizeOp& quantize, const ironcl_queue_t& queue);
 backend::RouteArgs read(const ironcl_route_args* in, const RouteOp& route, const ironcl_queue_t& queue);

@@ -57,8 +57,8 @@ inline Operand book_packed(std::string form, numerics::DType element, numerics::
 /// What a kernel that reads rows of activations takes of floats as the caller has them.
 enum class RowsOfFloats {
   none,
-  quantised,   ///< It quantises them in groups of one row by 128, where the device's quotients are exact.
-  multiplied,  ///< It multiplies them, where no row needs padding.
+  quantised,   ///< The kernel quantises them in groups of one row by 128, where the device's quotients are exact.
+  multiplied,  ///< The kernel multiplies them, where no row needs padding.
 };
 
 /// Activations as rows, k padded with zeros to a multiple of `k_unit`: codes stay codes and floats become f32, or all

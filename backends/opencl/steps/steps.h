@@ -25,8 +25,8 @@ bool takes_from_counter(const Variant& variant, const Tuning& tuning, const Prob
 
 /// Which kernel of cl/pack_a.cl, and for what.
 struct Packing {
-  bool tiles = false;                         ///< Into tiles of the rows that are wanted; else rows where they are.
-  std::int64_t rows = 1;                      ///< Of a tile.
+  bool tiles = false;                         ///< Makes tiles of the wanted rows; else leaves rows in place.
+  std::int64_t rows = 1;                      ///< Rows of a tile.
   bool past_caches = false;                   ///< The result is stored past the caches.
   backend::DType form = backend::DType::f32;  ///< TILE_FORM of cl/a_tiles.cl: how tiles lie.
 };
@@ -39,13 +39,13 @@ std::unique_ptr<Step> pack_step(const Packing& packing, const Operand& a, const 
 struct RowQuantizer {
   backend::DType source = backend::DType::none, code = backend::DType::none;
   std::int64_t k = 0;
-  std::int64_t ld = 0;       ///< Of the source, in elements.
-  std::int64_t code_ld = 0;  ///< Of the codes.
+  std::int64_t ld = 0;       ///< Row distance of the source, in elements.
+  std::int64_t code_ld = 0;  ///< Row distance of the codes.
   numerics::ScaleGrid grid;
   numerics::Quantizer quantizer;
   std::int64_t fill = 0;                       ///< Columns from k to here become zero codes; 0: to code_ld.
-  std::int64_t scale_ld = 0;                   ///< Of the scales; 0: tight.
-  backend::DType scale = backend::DType::f32;  ///< What scales are stored as; or e8m0.
+  std::int64_t scale_ld = 0;                   ///< Row distance of the scales; 0: no gaps.
+  backend::DType scale = backend::DType::f32;  ///< Type of stored scales: f32 or e8m0.
 };
 
 /// Quantises what lies at `x` to codes at `codes`, with scales at `scales`. A call that does not bring the

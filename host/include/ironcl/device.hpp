@@ -54,7 +54,7 @@ class Device {
   const std::shared_ptr<detail::RegistryOwner>& owner() const { return owner_; }
   explicit operator bool() const { return handle_ != nullptr; }
 
-  /// Of a description of any operation.
+  /// Whether, and how, the device runs an operation of this description.
   template <class Description = GemmDesc>
   Support supports(const Description& desc) const {
     auto answer = detail::sized<ironcl_support>();

@@ -43,8 +43,8 @@ inline std::size_t bytes_of_elements(ironcl_dtype type, std::int64_t count) {
 /// An axis divided between ranks: a range per rank, the same one for ranks that share a unit.
 struct Partition {
   std::string axis;        ///< "n": rows of B, columns of D. "k": columns of B. "m": rows of D. "experts".
-  std::int64_t size = 0;   ///< Of the axis.
-  std::int64_t block = 1;  ///< Of the scales along it.
+  std::int64_t size = 0;   ///< Elements of the axis.
+  std::int64_t block = 1;  ///< Elements per scale along it.
   std::vector<Range> ranges{};
 
   /// Divides whole units of `unit` elements as evenly as possible, larger shares first: 12 units over 8 ranks are 2,
