@@ -2,6 +2,7 @@
 """The package as it is installed: import, command, checkpoints, documentation."""
 import doctest
 import importlib
+import pathlib
 import re
 import subprocess
 import sys
@@ -32,14 +33,20 @@ def test_the_stub_has_every_name_of_the_extension_module():
 
 
 def test_the_module_is_the_command():
-    done = subprocess.run([sys.executable, "-m", "ironcl", "devices"], capture_output=True, text=True, check=True)
-    assert "ironwood:0" in done.stdout
-    assert subprocess.run([sys.executable, "-m", "ironcl", "nothing"], capture_output=True, check=False).returncode == 2
+    commands = [[sys.executable, "-m", "ironcl"]]
+    if "site-packages" in ironcl.__file__:  # A build tree has no scripts.
+        commands.append([f"{pathlib.Path(sys.executable).parent}/ironcl"])
+    for command in commands:
+        assert "ironwood:0" in subprocess.run([*command, "devices"], capture_output=True, text=True, check=True).stdout
+        assert subprocess.run([*command, "nothing"], capture_output=True, check=False).returncode == 2
 
 
-def test_diagnose_says_what_there_is():
+def test_diagnose_says_what_there_is(monkeypatch):
     text = ironcl.diagnose()
     assert "libOpenCL.so.1" in text and "ironwood:0" in text
+    library = ironcl._core.__file__  # As the packaged driver is named to the loader.
+    monkeypatch.setenv("OCL_ICD_VENDORS", library)
+    assert f"driver       {library}: {library}: ok" in ironcl.diagnose()
 
 
 @pytest.mark.parametrize("module", ["ironcl", "ironcl._linear", "ironcl._experts", "ironcl._devices", "ironcl._command"])
@@ -119,5 +126,6 @@ def test_the_packaged_driver_is_used_where_there_is_no_other():
     except metadata.PackageNotFoundError:
         pytest.skip("ironcl[cpu] is not installed")
     done = python("from ironcl._driver import use_packaged_driver; assert use_packaged_driver('/nowhere'); import ironcl;"
-                  "assert [d.driver for d in ironcl.devices() if d.driver.startswith('Intel')], ironcl.diagnose()")
+                  "assert [d.driver for d in ironcl.devices() if d.driver.startswith('Intel')], ironcl.diagnose();"
+                  "assert 'Intel' in str(ironcl._command._run(['devices'])[2])")
     assert done.returncode == 0, done.stderr

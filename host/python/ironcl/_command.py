@@ -6,6 +6,7 @@ import os
 import sys
 from typing import Any
 
+from ._driver import use_packaged_driver
 from ._errors import Error, InvalidArgument, Unavailable
 
 _BAD = {2: InvalidArgument, 3: InvalidArgument, 4: Unavailable}
@@ -19,6 +20,7 @@ def command_path() -> str:
 
 def main() -> None:
     """Runs the command with this process's arguments and standard streams."""
+    use_packaged_driver()
     os.execv(command_path(), ["ironcl", *sys.argv[1:]])
 
 
@@ -68,6 +70,7 @@ def _run(arguments: list[str]) -> tuple[int, str, Any]:
     import json
     import subprocess
     import tempfile
+    use_packaged_driver()
     with tempfile.TemporaryDirectory(prefix="ironcl-") as folder:
         file = os.path.join(folder, "report.json")
         done = subprocess.run([command_path(), *arguments, "--json", file], capture_output=True, text=True, check=False)

@@ -67,19 +67,19 @@ def _loads(library: str) -> str:
 def diagnose() -> str:
     """What was looked for and found: the OpenCL loader, its drivers, the plugins, the devices; and what would help."""
     import glob
-    driver = use_packaged_driver()
+    use_packaged_driver()
     lines = [f"python       {sys.version.split()[0]}, {sys.executable}", f"OpenCL       libOpenCL.so.1: {_loads('libOpenCL.so.1')}"]
     folders = os.environ.get("OCL_ICD_VENDORS") or "/etc/OpenCL/vendors"
     files = sorted(glob.glob(os.path.join(folders, "*.icd"))) if os.path.isdir(folders) else [folders]
     for file in files:
         try:
-            with open(file, encoding="utf-8", errors="replace") as text:
-                library = text.readline().strip()
+            library = file  # A variable may name the library itself.
+            if file.endswith(".icd"):
+                with open(file, encoding="utf-8", errors="replace") as text:
+                    library = text.readline().strip()
             lines.append(f"driver       {file}: {library}: {_loads(library)}")
         except OSError as error:
             lines.append(f"driver       {file}: {error.strerror}")
-    if driver is not None:
-        lines.append(f"driver       {driver}: of the package intel-opencl-rt")
     if not files:
         lines.append(f"driver       none: {folders} has no .icd file")
     for path, plugin, ok, reason in _core.report():

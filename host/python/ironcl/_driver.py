@@ -24,7 +24,9 @@ def use_packaged_driver(vendors: str = "/etc/OpenCL/vendors") -> str | None:
     try:
         ctypes.CDLL("libOpenCL.so.1")
     except OSError:
-        # The package's own loader, which does not look for its libraries beside itself.
+        # The package's own loader, which does not look for its libraries beside itself; the command finds it by the variable.
+        folders = filter(None, (os.environ.get("LD_LIBRARY_PATH"), os.path.dirname(driver)))
+        os.environ["LD_LIBRARY_PATH"] = os.pathsep.join(folders)
         for name in ("libintlc.so.5", "libimf.so", "libirng.so", "libsvml.so", "libOpenCL.so.1"):
             ctypes.CDLL(os.path.join(os.path.dirname(driver), name), mode=ctypes.RTLD_GLOBAL)
     return driver
