@@ -28,7 +28,7 @@ inline std::optional<Refusal> not_yet(const ScaleDesc& scale, std::string_view o
   return std::nullopt;
 }
 
-/// The same of a whole product. What the adapter has checked of it is asserted.
+/// The first missing feature that a whole product needs. What the adapter has checked is asserted.
 inline std::optional<Refusal> not_yet(const GemmDesc& desc) {
   [[maybe_unused]] const auto is_operand = [](DType type) {
     return numerics::is_float(type) || numerics::is_quantized(type);

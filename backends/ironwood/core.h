@@ -61,7 +61,7 @@ struct HbmArray {
   std::string name;
   std::byte* data = nullptr;
   std::int64_t rows = 0, cols = 0;  ///< Elements.
-  std::int64_t row_bytes = 0;       ///< From a row to the next.
+  std::int64_t row_bytes = 0;       ///< Distance from one row to the next.
   std::uint32_t element_bytes = 1;
   std::string part = {};  ///< The part of the whole, such as "expert 3": follows the name in a timeline's labels.
   /// Null, or where each of `rows` rows lies, in rows of row_bytes: a gather. Outlives the array; trusted.
@@ -214,7 +214,7 @@ class Slots {
   /// Copies from the slot's rows from `slot_row` on.
   void copy_out(std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step,
                 std::int64_t slot_row = 0);
-  /// For all copies of that number.
+  /// Waits for all copies of that number.
   void wait(std::int64_t number);
   const std::byte* readable(std::int64_t number) const { return core_->readable(*buffer_, slot(number)); }
   std::byte* writable(std::int64_t number) { return core_->writable(*buffer_, slot(number)); }

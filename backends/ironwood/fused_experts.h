@@ -24,7 +24,7 @@
 
 namespace ironcl::ironwood {
 
-/// What tokens come in, and are multiplied as.
+/// Type of tokens, in which they are also multiplied.
 inline constexpr numerics::DType kTokens = numerics::DType::bf16;
 
 /// Tiles: tokens, rows of a dot, intermediate columns, hidden columns of gate and up, hidden columns of down.

@@ -30,7 +30,7 @@ struct TileRows {
 
 /// A run of k inside a step, all of it in one K group.
 struct GroupRun {
-  std::int64_t first = 0, depth = 0;  ///< Within the tiles.
+  std::int64_t first = 0, depth = 0;  ///< Its place within the tiles' depth.
   bool begins = true, ends = true;    ///< Whether the group begins and ends here, or in another run.
 };
 
@@ -65,7 +65,7 @@ struct StepTile {
   bool first_k = false, last_k = false;
   std::int64_t x_scale_row =
       -1;                 ///< The row of X where the block of its scales begins; -1: that of an aligned block.
-  std::int64_t rows = 0;  ///< That the MXU is given; 0: by the program's rule.
+  std::int64_t rows = 0;  ///< Rows given to the MXU; 0: by the program's rule.
 };
 
 class KernelBody {

@@ -17,7 +17,7 @@ namespace ironcl::ironwood {
 ///   bound        which of the simulation's busy times is longer: transfers, or max(MXU, VPU) step by step
 boost::json::object report_model(const Plan& plan);
 
-/// The same from a run that was made already.
+/// Reports a run that has already been made.
 boost::json::object report_model(const Plan& plan, const RunTotals& totals);
 
 /// The hardware tables and the assumptions.

@@ -53,7 +53,7 @@ struct Window {
 /// The part of an array that a block covers. Throws Error(internal) where it covers none of it.
 Region block_region(const HbmArray& array, std::int64_t block_rows, std::int64_t block_cols, const BlockIndex& block);
 
-/// What a body sees of a window in a step.
+/// A body's view of a window in a step.
 struct BlockView {
   const std::byte* in = nullptr;  ///< Input: the block, row-major with pitch block_cols; null without data.
   std::byte* out = nullptr;       ///< Output: the block to write; null without data.
@@ -74,10 +74,10 @@ using Body = std::function<Work(const Step&)>;
 /// How the rows of a grouped problem were scheduled.
 struct VisitTotals {
   std::int64_t visits = 0;
-  std::int64_t matrices = 0;         ///< That have rows.
+  std::int64_t matrices = 0;         ///< Matrices that have rows.
   std::int64_t rows = 0;             ///< Valid ones: what is asked for.
   std::int64_t rows_moved = 0;       ///< Brought into VMEM, for each pass over N.
-  std::int64_t rows_multiplied = 0;  ///< That the MXU is given, for each pass over N.
+  std::int64_t rows_multiplied = 0;  ///< Rows given to the MXU, for each pass over N.
 };
 
 struct PipelineTotals {

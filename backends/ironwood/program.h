@@ -84,7 +84,7 @@ RunTotals run_program(const Plan& plan, std::int64_t m, const Operands& operands
 /// all_programs(); options, reports and plans find it there.
 struct ProgramEntry {
   std::string_view name;     ///< As the option `program` spells it.
-  std::string_view meaning;  ///< In a few words.
+  std::string_view meaning;  ///< A short description.
   PipelineTotals (*run)(Core& core, const Plan& plan, std::int64_t m, const Operands& operands, Workers* workers);
   Program program;
   bool cuts_rows;    ///< A ragged last block of rows costs the rows there are, not a full block.

@@ -19,7 +19,7 @@ struct Candidate {
 
 struct SearchResult {
   std::vector<Candidate> frontier;  ///< No other candidate is both faster and smaller; smallest first, best last.
-  Candidate aligned;                ///< What the published kernel falls back to.
+  Candidate aligned;                ///< The blocks to which the published kernel falls back.
   std::int64_t candidates = 0;      ///< Legal ones that were examined.
   std::int64_t over_limit = 0;      ///< Legal ones that do not fit the VMEM.
 

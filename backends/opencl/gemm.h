@@ -32,7 +32,7 @@ class Gemm final : public backend::Gemm {
 
   /// The form in which this plan reads weights.
   const WeightFormPtr& weight_form() const noexcept { return weight_form_; }
-  /// What the plan does, in order: "quantize rows", "pack tiles", the variant's name.
+  /// The plan's steps, in order: "quantize rows", "pack tiles", the variant's name.
   std::vector<std::string> step_names() const;
 
  private:

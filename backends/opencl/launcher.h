@@ -54,7 +54,7 @@ class Launcher {
 
   /// Where `span` begins; absent(), where there is none.
   Memory memory(const backend::Span& span) const;
-  /// What is bound for an absent operand.
+  /// The memory that is bound for an absent operand.
   Memory absent() const;
 
  private:

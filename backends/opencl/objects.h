@@ -54,7 +54,7 @@ class Event final : public backend::Event {
   ~Event() override;
   backend::Status wait(std::chrono::nanoseconds timeout) override;
   backend::Profile profile() override;
-  /// In the order of their launch.
+  /// Kernels in the order of their launch.
   const std::vector<cl::Event>& commands() const noexcept { return commands_; }
   /// The last command.
   const cl::Event& native() const noexcept { return commands_.back(); }

@@ -20,7 +20,7 @@ struct Features {
   std::uint32_t vendor_id = 0;
   std::int64_t compute_units = 1;
   std::int64_t max_work_group = 1;  ///< Work-items.
-  std::int64_t local_bytes = 0;     ///< What a kernel may use: the device's figure less what drivers keep.
+  std::int64_t local_bytes = 0;     ///< Available to a kernel: the device's figure less what drivers keep.
   /// The same for a kernel whose local memory is all arrays of its own, not arguments; by running a tiny program
   /// where it is more.
   std::int64_t own_local_bytes = 0;

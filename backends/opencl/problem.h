@@ -39,7 +39,7 @@ struct Problem : backend::GemmDesc {
   /// all that reads it, `a_source` is then none, and `lda` that of the codes.
   backend::DType given_source = backend::DType::none;
   std::int64_t given_ld = 0;
-  /// What D leaves the plan in where it is quantised, else none; `d` is then f32, what kernels make before that.
+  /// The code type of a quantised D, else none; `d` is then f32, which kernels make before quantising.
   backend::DType d_code = backend::DType::none;
   int k_group = 128;               ///< Divides the scale groups of both operands along k. G of the error bound.
   std::int64_t expected_rows = 0;  ///< Rows per matrix that has any, as the caller's option says; 0: unknown.

@@ -57,7 +57,7 @@ class ProgramBuilder {
   Counts counts() const;
 
  private:
-  /// From disk or from source, without a lock.
+  /// Loads from disk or builds from source, without a lock.
   cl::Program make(const std::string& label, const std::string& key, const BuildRequest& request,
                    const Toolchain& toolchain);
   cl::Program from_disk(const std::string& key, const BuildRequest& request, const Toolchain& toolchain);

@@ -11,7 +11,7 @@
 
 namespace ironcl::opencl {
 
-/// Where the sums of the parts lie; nothing with one part.
+/// Memory for the sums of the parts; none with one part.
 inline numerics::Size split_scratch(const Tuning& t, const Problem& p, const Features&) {
   return scratch_of_parts(p, t["split_k"], t["tile_m"], p.n);
 }

@@ -10,7 +10,7 @@
 
 namespace ironcl::opencl {
 
-/// What a toolchain is given.
+/// The input of a toolchain.
 struct BuildRequest {
   const cl::Context& context;
   const cl::Device& device;

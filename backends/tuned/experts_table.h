@@ -23,14 +23,14 @@
 
 namespace ironcl::tuned {
 
-/// What a table of a layer of experts is for.
+/// The key of a table for layers of experts.
 struct ExpertsKey {
   std::int64_t experts = 0;  ///< E
   std::int64_t width = 0;    ///< N
   std::string device;        ///< As in Key.
   std::string dtype = "fp8_w8a8";
   std::int64_t group_rows = 128, group_cols = 128;  ///< block_shape
-  bool down = false;                                ///< For the second product alone.
+  bool down = false;                                ///< Whether it is for the second product alone.
 
   // clang-tidy 14 takes the 0 of comparisons that the compiler writes for a pointer.
   // NOLINTNEXTLINE(modernize-use-nullptr)

@@ -24,7 +24,7 @@ inline std::optional<std::int64_t> take_size(std::string_view& text, std::string
   return digits ? size_of(*digits) : std::nullopt;
 }
 
-/// From the device's name to the bracket behind the block.
+/// The part from the device's name to the bracket behind the block.
 struct NameEnd {
   std::string device, dtype;
   std::int64_t group_rows = 0, group_cols = 0;

@@ -20,7 +20,7 @@
 
 namespace ironcl::tuned {
 
-/// What a table is for.
+/// The key of a table.
 struct Key {
   std::int64_t n = 0, k = 0;
   std::string device;                               ///< sanitize()d: a device, an architecture, a vendor or "any".
@@ -59,7 +59,7 @@ inline constexpr double kFarthest = 4;
 /// From here on rows only repeat: an entry for so many rows also serves any larger M.
 inline constexpr std::int64_t kManyRows = 1024;
 
-/// From rows of A to a configuration's members.
+/// Entries by rows of A.
 class Table {
  public:
   /// Throws std::invalid_argument saying what is wrong with the text and where.

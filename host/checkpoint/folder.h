@@ -25,7 +25,7 @@ struct Folder {
   std::filesystem::path ascend;           ///< quant_model_description.json (msModelSlim)
   std::filesystem::path params;           ///< params.json (Mistral)
   std::filesystem::path other_config;     ///< quantization_config.json or quantize_config.json (diffusers, GPTQ)
-  std::filesystem::path index;            ///< What names the shards; empty where there is none.
+  std::filesystem::path index;            ///< The file that names the shards; empty: none.
   bool lone = false;                      ///< One file was named, and not its folder.
   /// Of a lone file that an index beside it names with others, or whose name counts shards: which other file has a
   /// tensor, as far as the index says. Empty otherwise.

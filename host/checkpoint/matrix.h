@@ -18,7 +18,7 @@ using numerics::ScaleGrid;
 /// A tensor of a file as a command line names it.
 struct TensorRef {
   std::filesystem::path file;
-  std::vector<std::string> tensors;  ///< As many as were asked for.
+  std::vector<std::string> tensors;  ///< The requested tensors, as many as were asked for.
 };
 
 /// Splits "FILE:T1,T2,..." at the last colon into a file and exactly `count` names.

@@ -57,7 +57,7 @@ struct LinearLayer {
   std::optional<Tensor> bias;  ///< [n]
   std::optional<Tensor>
       input_scale;  ///< One value of f32, f16 or bf16: the static scale, where activations is fixed.
-  std::optional<std::int64_t> expert;  ///< Where weight is a slice of a tensor [E, n, k]: which one.
+  std::optional<std::int64_t> expert;  ///< Which slice of a tensor [E, n, k] the weight is.
   /// The bytes of weight and scale lie the other way round, [k, n] and [scale_cols, scale_rows], as some model types
   /// store experts. host/layer turns them.
   bool transposed = false;

@@ -50,7 +50,7 @@ struct QuantizationGroup {
   bool asymmetric = false;                 ///< Weights have zero points, which must be there.
   bool offsets = false;                    ///< msModelSlim: weight_offset and input_offset are expected.
   bool cast = false;                       ///< Only cast to fp8: the scale is 1 and stands nowhere.
-  std::string unsupported;                 ///< What of this group IronCL does not read; empty where nothing.
+  std::string unsupported;                 ///< The part of this group that IronCL does not read; empty: none.
 };
 
 struct QuantizationConfig {

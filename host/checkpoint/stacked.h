@@ -22,7 +22,7 @@ struct StackedWeight {
   const Located* input_scale = nullptr;     ///< [E] or one value
   const Located* bias = nullptr;            ///< [E, N]
   std::vector<const Located*> zero_points;  ///< Read only where they are 0.
-  std::vector<const Located*> refused;      ///< What `problem` is about, and more of the kind.
+  std::vector<const Located*> refused;      ///< Tensors that `problem` is about, and more of the kind.
   /// Of the first tensor beside the weight that changes its product in a way that is not computed here, or that is
   /// there twice.
   std::optional<Error> problem;

@@ -33,7 +33,7 @@ const FileDType* file_dtype_of(DType dtype) noexcept;
 struct Tensor {
   std::string name;
   DType dtype = DType::none;        ///< none: listed, but nothing here computes with it (I64, BOOL, F4, ...).
-  std::string_view dtype_name;      ///< As in the file.
+  std::string_view dtype_name;      ///< As the file spells it.
   std::vector<std::int64_t> shape;  ///< Row-major, last dimension contiguous; empty for a scalar.
   std::span<const std::byte> data;  ///< NOTES: need not be aligned for its element type; read with numerics/casts.h.
 

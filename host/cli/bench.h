@@ -100,7 +100,7 @@ BenchTable ranks_table(BenchTable::Say say);
 bool bench_ranks(ranks::Launch& launch, const Device& device, const MeasuredLayer& of, const std::vector<int>& chunks,
                  const ranks::SpreadSettings& split, const BenchSettings& settings, BenchTable& table);
 BenchTable ranks_experts_table(BenchTable::Say say);
-/// The same of a layer of experts, each of whose calls routes as the input says.
+/// Times a layer of experts, each of whose calls routes as the input says.
 bool bench_ranks(ranks::Launch& launch, const Device& device, const layer::ExpertsSource& source,
                  const ExpertsBench& bench, const ranks::SpreadSettings& split, const BenchSettings& settings,
                  BenchTable& table);

@@ -15,7 +15,7 @@
 
 namespace ironcl::cli {
 
-/// What a whole run comes to.
+/// The outcome of a whole run.
 enum class Outcome {
   pass,        ///< A device other than a model computed every layer, and everything is within bounds.
   fail,        ///< An element is out of bounds, or a device failed, or a layer ran on no device.
@@ -27,7 +27,7 @@ const char* name_of(Outcome outcome) noexcept;
 
 /// A whole run of compare.
 struct CompareReport {
-  std::string path;          ///< As given.
+  std::string path;          ///< As the user gave it.
   std::string command_tail;  ///< The options that give the same activations and output type, ready to be pasted.
   std::vector<layer::CaseReport> cases;
   std::vector<layer::LeftOut> left_out;  ///< Layers that could not be run at all.
@@ -46,7 +46,7 @@ boost::json::object to_json(const CompareReport& report);
 report::Table table_of(const layer::CaseReport& layer);
 report::Table sample_of(const std::vector<ironcl::Device>& devices, const layer::JudgeSettings& settings);
 
-/// What stands below the table: what its columns mean, what is wrong, what was left out, the verdict.
+/// The text below the table: the meaning of its columns, what is wrong, what was left out, the verdict.
 std::string closing_text(const CompareReport& report);
 
 /// The command that runs one layer on one device again.

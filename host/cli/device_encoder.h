@@ -26,7 +26,7 @@ class DeviceEncoder {
   void operator()(std::span<const float> x, std::int64_t rows, std::int64_t cols, quantize::Encoded out);
 
  private:
-  /// What stripes of one shape use, one after another.
+  /// Plan and buffers that stripes of one shape use in turn.
   struct Stripe {
     Quantize quantize;
     Buffer values, codes, scales;

@@ -13,7 +13,7 @@ namespace ironcl::cli {
 /// Throws CommandError: usage (not a URI), no_device (with those that exist, or why there are none).
 std::vector<ironcl::Device> find_devices(const ironcl::Registry& registry, const std::vector<std::string>& uris);
 
-/// The same, without models where `uris` is empty.
+/// The devices of `uris`; where it is empty, all but models.
 std::vector<ironcl::Device> real_devices(const ironcl::Registry& registry, const std::vector<std::string>& uris);
 
 /// Why there are no devices: what became of each plugin.

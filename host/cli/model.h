@@ -48,7 +48,7 @@ void check(const ExpertOptions& options);
 boost::json::object model_experts(const ironcl::Device& device, const ExpertOptions& options,
                                   const ModelOptions& model);
 
-/// That in words: a line a program and product.
+/// The answer as text: a line per program and product.
 std::string experts_text(const boost::json::object& report);
 
 /// The schedules of all of them in one Chrome trace, a process each; at most `spans` spans of each.

@@ -36,7 +36,7 @@ class RanksOptions {
   std::vector<ironcl::Device> devices(const ironcl::Registry& registry, const std::vector<std::string>& uris);
   /// " --device URI ..." of ranks, for a command to be pasted; empty without --ranks.
   std::string command_tail(const std::vector<std::string>& uris) const;
-  /// What runs layers in place of a device; null without --ranks.
+  /// The substitute that runs layers in place of a device; null without --ranks.
   ranks::SpreadLayers* substitute();
   ranks::Launch& launch() { return *launch_; }  ///< After devices().
   ranks::SpreadSettings settings() const;

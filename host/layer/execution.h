@@ -39,7 +39,7 @@ std::string call_kind_name(std::uint32_t time_kind);
 /// The time of all steps of a call together, the last one's event apart; of a model the sum of their times.
 Timing time_of(const std::vector<Event>& steps, const Event& last);
 
-/// What a call left in host memory.
+/// Results of a call in host memory.
 struct Output {
   std::vector<std::byte> d;         ///< The list's result, tight; what the device did not write is NaN.
   std::vector<std::byte> d_scales;  ///< Scales of a quantised D, without gaps, of the type of its value.

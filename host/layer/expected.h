@@ -24,7 +24,7 @@ struct Expected {
   std::shared_ptr<Oracle> oracle;
 };
 
-/// What a check found.
+/// The findings of a check.
 struct Check {
   bool pass = false;
   numerics::Comparison comparison;  ///< Over the expected rows; worst_row and first_row are rows of D.

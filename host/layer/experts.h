@@ -27,7 +27,7 @@ class Experts {
   /// Enqueues one call; its event is that of the last step. Throws ironcl::Error INVALID_ARGUMENT for spans and
   /// sizes.
   Event enqueue(Queue& queue, const ironcl_experts_args& args) { return runner_.enqueue(queue, call_of(args)); }
-  /// The same as a call of the runner.
+  /// The arguments as a call of the runner.
   Call call_of(const ironcl_experts_args& args) const;
 
   /// The problem of its first grouped product, for choosing a device before there is one.

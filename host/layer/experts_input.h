@@ -17,7 +17,7 @@ struct ExpertsInput {
   std::int64_t tokens = 0;
   numerics::DType x_dtype = numerics::DType::bf16;
   std::vector<std::byte> x;  ///< [T, H], tight.
-  std::string origin;        ///< For people.
+  std::string origin;        ///< As printed.
   std::optional<RoutedTokens> routed;
 };
 

@@ -43,7 +43,7 @@ struct Value {
   std::int64_t rows = 0;
   report::Scales scales{};    ///< Scales of a quantised value.
   bool by_expert = false;     ///< Rows lie sorted by expert; those that no expert has are undefined.
-  bool brought = false;       ///< By the caller of each call.
+  bool brought = false;       ///< The caller of each call brings it.
   ValueId within = kNoValue;  ///< The value in whose rows it lies, from column `first_col` on.
   std::int64_t first_col = 0;
   std::int64_t ld = 0;  ///< Elements from a row to the next.
@@ -106,7 +106,7 @@ struct Graph {
 /// The caller's choices for a layer of experts.
 struct ExpertsChoices {
   std::int64_t tokens = 0;                      ///< T: the most that a call will bring, at least 1.
-  numerics::DType x = numerics::DType::bf16;    ///< What x comes in: f32, f16, bf16.
+  numerics::DType x = numerics::DType::bf16;    ///< Type of x: f32, f16, bf16.
   numerics::DType out = numerics::DType::bf16;  ///< Type of y: f32, f16, bf16.
   numerics::AccuracyClass weakest_accuracy = numerics::AccuracyClass::f32;
   std::vector<std::pair<std::string, std::string>> options{};  ///< A backend's own, for the grouped plans.

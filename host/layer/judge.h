@@ -45,7 +45,7 @@ struct DeviceReport {
   numerics::AccuracyClass allowed = numerics::AccuracyClass::f32;  ///< The weakest that it was asked for.
   bool model = false;  ///< The device is a model: its agreement with the oracle says nothing of a real one.
   Verdict verdict = Verdict::unsupported;
-  std::string reason;            ///< In words: why unsupported, what failed, which element is wrong. Empty on a pass.
+  std::string reason;            ///< Why it is unsupported, what failed, or which element is wrong. Empty on a pass.
   std::optional<Output> result;  ///< Where it computed; its arrays until forget_values().
   std::optional<numerics::Comparison> comparison;  ///< With the oracle.
   std::optional<Quantization> quantization;        ///< Where the plan quantised A.
@@ -84,7 +84,7 @@ struct ExpectReport {
   numerics::AccuracyClass accuracy = numerics::AccuracyClass::f32;  ///< The class in which it was judged.
   Verdict verdict = Verdict::fail;
   numerics::Comparison comparison;
-  std::string remark;  ///< What explains the difference, where something does.
+  std::string remark;  ///< Explains the difference, where that is possible.
 };
 
 struct CaseReport {
@@ -103,9 +103,9 @@ struct CaseReport {
   bool wrong() const noexcept;            ///< A verdict of fail or error somewhere.
 };
 
-/// What ran in place of one device.
+/// A substitute's result, in place of one device's.
 struct Substituted {
-  std::string name;  ///< For people, in place of a device's URI.
+  std::string name;  ///< Printed in place of a device's URI.
   Output output;
   std::vector<PlanInfo> plans;  ///< What the bound depends on, by the operations of the layer's list.
   std::vector<double> a;        ///< A [m, k] as it was quantised, where that is another function than the layer's.

@@ -27,7 +27,7 @@ LayerWeights weights_of(const checkpoint::LinearLayer& layer);
 /// How activations of some type enter a layer's product.
 struct ActivationRule {
   numerics::DType source = numerics::DType::none;  ///< What the plan quantises; none: A comes as `dtype`.
-  numerics::DType dtype = numerics::DType::none;   ///< What is multiplied.
+  numerics::DType dtype = numerics::DType::none;   ///< Type of A as multiplied.
   report::Scales scale;                            ///< Scales of A as multiplied; dtype none: weight-only.
   numerics::Quantizer quantizer;
   std::optional<float> fixed_scale;  ///< The layer's own ("static"), by which the plan quantises A.
@@ -43,7 +43,7 @@ ActivationRule activation_rule(const checkpoint::LinearLayer& layer, numerics::D
 /// The caller's choices for a layer's problem.
 struct ProblemChoices {
   std::int64_t m = 0;                            ///< Rows of A, at most.
-  numerics::DType x = numerics::DType::bf16;     ///< What activations come in: f32, f16, bf16.
+  numerics::DType x = numerics::DType::bf16;     ///< Type of activations: f32, f16, bf16.
   std::optional<numerics::ScaleGrid> x_block{};  ///< Overrides the layer's.
   numerics::DType out = numerics::DType::bf16;   ///< Type of D: f32, f16, bf16.
   numerics::AccuracyClass weakest_accuracy = numerics::AccuracyClass::f32;

@@ -52,7 +52,7 @@ const checkpoint::ExpertsLayer& find_experts(const checkpoint::Checkpoint& check
 /// The layer with exactly that name. Throws checkpoint::Error: not_found, with names that are near; its problem.
 const checkpoint::LinearLayer& find_layer(const checkpoint::Checkpoint& checkpoint, const std::string& name);
 
-/// The same, with its problem where it has one. Throws checkpoint::Error not_found.
+/// The layer of that name, with its problem where it has one. Throws checkpoint::Error not_found.
 const checkpoint::LinearLayer& find_layer_unchecked(const checkpoint::Checkpoint& checkpoint,
                                                     const std::string& name);
 

@@ -70,7 +70,7 @@ class Device {
   ironcl::Device device_;
   Queue queue_;
   std::mutex mutex_;
-  std::map<std::string, std::shared_ptr<void>> operations_;  ///< By the bytes of their descriptions in C.
+  std::map<std::string, std::shared_ptr<void>> operations_;  ///< Keyed by the bytes of their C descriptions.
   std::vector<Staging> staging_;
 };
 

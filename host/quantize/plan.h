@@ -40,7 +40,7 @@ struct Item {
   std::string scale_name() const { return tensor_name(format->scale_leaf()); }
   std::string global_name() const { return tensor_name(format->global_leaf()); }
   std::string input_name() const { return tensor_name(format->input_leaf()); }
-  /// What the result has of it.
+  /// Its tensors in the result.
   std::vector<checkpoint::TensorSpec> specs() const;
 
  private:
@@ -50,7 +50,7 @@ struct Item {
 /// A file of the input, and of the result under the same name.
 struct Shard {
   const checkpoint::SafetensorsFile* file = nullptr;
-  std::vector<const checkpoint::Tensor*> copies;  ///< As they are.
+  std::vector<const checkpoint::Tensor*> copies;  ///< Tensors copied unchanged.
   std::vector<Item> items;
 };
 

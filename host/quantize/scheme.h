@@ -16,7 +16,7 @@ namespace ironcl::quantize {
 using numerics::DType;
 using numerics::ScaleGrid;
 
-/// Whose names and configs a folder has.
+/// The tool whose names and configs a folder has.
 enum class Dialect {
   fp8,                 ///< quant_method "fp8", as transformers, vLLM and SGLang read it (int8: "blockwise_int8").
   compressed_tensors,  ///< quant_method "compressed-tensors"

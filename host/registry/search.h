@@ -12,7 +12,7 @@
 
 namespace ironcl::registry {
 
-/// The same file, by whatever path: device and inode.
+/// Identifies a file, whatever its path: device and inode.
 struct FileId {
   std::uint64_t device = 0;
   std::uint64_t inode = 0;

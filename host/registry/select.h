@@ -15,10 +15,10 @@ namespace ironcl::registry {
 /// The devices that `uri` names, in the order in which they are tried; "auto" by the rule of ironcl_registry_select.
 std::vector<std::uint32_t> match_uri(const Uri& uri, const std::vector<ironcl_device_info>& devices);
 
-/// As ironcl_registry_find_device.
+/// Implements ironcl_registry_find_device.
 Result find_device(const Registry& registry, std::string_view uri, ironcl_device_info& info);
 
-/// As ironcl_registry_select; `options` is complete. Calls supports() and visit without a lock.
+/// Implements ironcl_registry_select; `options` is complete. Calls supports() and visit without a lock.
 Result select_device(const Registry& registry, const ironcl_select_options& options, ironcl_device_info& info);
 
 /// A problem as verbose lines, benchmarks and bug reports write it (host/report/problem.h); null: "any problem".

@@ -14,7 +14,7 @@ namespace ironcl::report {
 /// Prints `text` to the standard output by visible_lines(). Throws FileError where it cannot be written.
 void print_text(std::string_view text);
 
-/// The same to the standard error; what cannot be written there is lost.
+/// Prints to standard error; text that cannot be written there is lost.
 void print_error_text(std::string_view text) noexcept;
 
 template <class... Arguments>

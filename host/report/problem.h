@@ -54,7 +54,7 @@ ironcl_gemm_desc to_desc(const Problem& problem) noexcept;
 ironcl_scale_desc to_desc(const Scales& scales) noexcept;
 ironcl_quantizer_desc to_desc(const numerics::Quantizer& quantizer) noexcept;
 
-/// The same as the C++ API takes it, options too.
+/// The problem as the C++ API takes it, options included.
 GemmDesc to_gemm_desc(const Problem& problem);
 
 /// The problem of a description, options of its chain included; leading dimensions, which a line does not say, become

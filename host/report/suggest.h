@@ -9,9 +9,9 @@
 
 namespace ironcl::report {
 
-/// Those of `known` that are a slip away from `word`, the nearest first, at most `most`. A slip is a character that
-/// is missing, added, another, or swapped with its neighbour; a third of the word may have slipped, dashes in front
-/// do not count, and a word that is the beginning of exactly one name is near to it.
+/// The members of `known` that are a slip away from `word`, the nearest first, at most `most`. A slip is a character
+/// that is missing, added, another, or swapped with its neighbour; a third of the word may have slipped, dashes in
+/// front do not count, and a word that is the beginning of exactly one name is near to it.
 std::vector<std::string> near_names(std::string_view word, const std::vector<std::string>& known,
                                     std::size_t most = 3);
 

@@ -15,7 +15,7 @@ namespace ironcl::report {
 /// What a column holds, which decides how people see it; machines (CSV, JSON) get the plain value.
 enum class Kind {
   text,     ///< Made visible (visible.h), to the left.
-  integer,  ///< To the right.
+  integer,  ///< Right-aligned.
   number,   ///< Three significant digits, to the right.
   time,     ///< Nanoseconds: "1.25 ms".
   bytes,    ///< Bytes: "1.31 MiB".

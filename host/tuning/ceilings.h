@@ -33,7 +33,7 @@ double flops_of(const report::Problem& problem);
 /// The fewest bytes that a call reads and writes: A as it comes, the weights once, D once.
 double least_bytes_of(const report::Problem& problem);
 
-/// What is said of several timings of one thing: the median, and how far the middle half lies apart.
+/// Several timings of one thing, summarised: the median, and the width of the middle half.
 struct Summary {
   std::size_t count = 0;
   double median = 0;

@@ -37,14 +37,14 @@ TableKey key_of(const Product& product, const Device& device, const Space& space
 /// What an entry keeps of a search that found something: its member "ironcl".
 boost::json::object member_of(const Product& product, const Device& device, const Space& space, const Found& found);
 
-/// That member of the table's entry, where it was found with this driver and build for the same problem; else null.
+/// The table entry's member "ironcl", where it is from this driver and build and for the same problem; else null.
 /// Lives as long as the table.
 const boost::json::object* known(const tuned::Table& table, const Product& product, const Device& device);
 
 /// The configuration that a member keeps.
 Configuration configuration_of(const boost::json::object& member);
 
-/// What has won so far, and may win again nearby.
+/// Configurations that have won so far, and may win again nearby.
 class Winners {
  public:
   /// Winners of the last rows of these weights, then of as many rows of other weights; each once, few.

@@ -23,7 +23,7 @@ namespace ironcl::tuning {
 enum class Outcome {
   measured,  ///< Right, and timed.
   slow,      ///< Its unmeasured run took so much longer than the best that it was neither checked nor timed.
-  wrong,     ///< It disagrees with the oracle.
+  wrong,     ///< Its result disagrees with the oracle.
   refused,   ///< The device does not take it after all (UNSUPPORTED).
   failed,    ///< It could not be built or run.
 };
@@ -60,10 +60,10 @@ struct Found {
   Summary rule_of_thumb_time;  ///< count 0: it was not right or not run.
   bool beats_rule_of_thumb = false;
   std::uint32_t time_kind = 0;  ///< IRONCL_TIME_*.
-  std::vector<Trial> trials;    ///< In order.
+  std::vector<Trial> trials;    ///< In the order of their trials.
   std::size_t skipped =
       0;                 ///< Valid candidates that the time did not reach, or that their variant's results ruled out.
-  bool stopped = false;  ///< By `stop`.
+  bool stopped = false;  ///< Ended by `stop`.
   bool out_of_time = false;  ///< The time was up before the stages were through.
   double seconds = 0;
   double first_trial_seconds = 0;  ///< For the rule of thumb: the minimum of a search.

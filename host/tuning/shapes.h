@@ -20,7 +20,7 @@ struct LayerShape {
   std::int64_t n = 0, k = 0;
 };
 
-/// What the shapes of a decoder depend on; the names are those of published config.json files. 0: not there.
+/// What the shapes of a decoder depend on; the names are those of published config.json files. 0: absent.
 struct ModelConfig {
   std::string name;
   std::int64_t hidden_size = 0;

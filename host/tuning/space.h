@@ -24,7 +24,7 @@ struct Configuration {
   std::string layout;                                        ///< Form of packed weights; empty: unknown.
   numerics::AccuracyClass accuracy = numerics::AccuracyClass::f32;
 
-  /// The same kernel: variant and options.
+  /// Whether both are the same kernel: variant and options.
   friend bool operator==(const Configuration& a, const Configuration& b) {
     return a.variant == b.variant && a.options == b.options;
   }

@@ -57,7 +57,7 @@ class Fields {
   std::int64_t matrices(backend::Grouping grouping, std::uint32_t count) const;
   /// Refuses scales of several rows, `why` saying who needs them one by one. No scales at all are fine.
   void check_row_scales(const backend::ScaleDesc& scale, std::string_view field, std::string_view why) const;
-  /// That codes have the scales that a quantiser makes: f32, unless they are given.
+  /// Checks that codes have the scales that a quantiser makes: f32, unless they are given.
   void check_made_scales(const backend::ScaleDesc& scale, const backend::Quantizer& quantizer) const;
   /// A matrix whose last element cannot be addressed is refused before anybody multiplies its sizes.
   void check_extent(std::int64_t rows, std::int64_t ld, std::int64_t matrices, std::string_view what) const;

@@ -45,10 +45,10 @@ enum class Presence { with_rows, always, optional };
 struct Operand {
   std::string_view name;  ///< The member of the arguments.
   const ironcl_span& given;
-  backend::Span& span;  ///< Where it goes.
+  backend::Span& span;  ///< The span to fill.
   Room room;
   const char* absent = nullptr;  ///< Why the description leaves it out; null: it does not.
-  bool written = false;          ///< Then it overlaps no other.
+  bool written = false;          ///< A written span overlaps no other.
   Presence presence = Presence::with_rows;
 };
 
