@@ -235,6 +235,30 @@ TEST(Ranks07, APairMakesOneSumAndAddsItsBiasOnce) {
       EXPECT_EQ(traffic.bytes, 256u + 5 * 96 * 4);
     }
     EXPECT_TRUE(pair(3, {.chunks = 2}) == middle.spread(device, 3, {.split = Split::row})) << device.uri();
+
+    // Boundaries inside groups: each rank has all of h's groups, and zeros for the columns of down that are others'.
+    for (const int ranks : {2, 3, 7}) {
+      const Partition cut = Partition::even("k", 640, ranks);
+      std::vector<Bytes> partials;
+      std::vector<const std::byte*> from;
+      for (const Range& mine : cut.ranges) {
+        Whole part = down.whole();
+        Bytes codes(part.b.data.size());
+        for (std::int64_t at = 0; at < std::ssize(codes); ++at)
+          if (at % 640 >= mine.begin && at % 640 < mine.end)
+            codes[static_cast<std::size_t>(at)] = part.b.data[static_cast<std::size_t>(at)];
+        part.b.data = codes;
+        part.problem.d = IRONCL_F32;
+        if (mine.begin != 0) part.problem.bias = IRONCL_DTYPE_NONE;
+        partials.push_back(Example::alone(device, part, h));
+      }
+      for (const Bytes& one : partials) from.push_back(one.data());
+      Bytes sum(down.d_bytes());
+      sum_in_order(from, 5 * 96, IRONCL_BF16, sum.data());
+      const Bytes made = pair(ranks, {.ragged = true});
+      EXPECT_TRUE(made == sum) << device.uri() << ' ' << ranks;
+      EXPECT_LE(middle.error_over_bound(made, 128), 1) << device.uri() << ' ' << ranks;
+    }
   }
 }
 

@@ -117,11 +117,12 @@ struct Slice {
 /// Cuts the row ranges `rows`, one after another, and the columns `cols` out of B, and reads nothing else. Nothing is
 /// requantised: where a range begins inside a block, or ends in one before another range, blocks shrink to the
 /// greatest common divisor of those places, and scales are repeated. `front` columns of zeros come first, so that
-/// columns begin where a block does. Throws Error INVALID_ARGUMENT for a range outside of B, or one that cuts a byte
-/// of two codes.
-inline Slice slice(const WeightsDesc& b, const std::vector<Range>& rows, Range cols, std::int64_t front = 0) {
+/// columns begin where a block does, and `back` in place of B's next ones come last. Throws Error INVALID_ARGUMENT
+/// for a range outside of B, or one that cuts a byte of two codes.
+inline Slice slice(const WeightsDesc& b, const std::vector<Range>& rows, Range cols, std::int64_t front = 0,
+                   std::int64_t back = 0) {
   Slice part;
-  part.k = cols.size() == 0 ? 0 : front + cols.size();
+  part.k = cols.size() == 0 ? 0 : front + cols.size() + back;
   part.dtype = b.dtype;
   part.scale = b.scale;
   part.scale.ld = 0;
@@ -154,6 +155,7 @@ inline Slice slice(const WeightsDesc& b, const std::vector<Range>& rows, Range c
     part.codes.resize(part.codes.size() + bytes_of_elements(b.dtype, front));
     copy(part.codes, b.data, bytes_of_elements(b.dtype, row * ld + cols.begin),
          bytes_of_elements(b.dtype, cols.size()));
+    part.codes.resize(part.codes.size() + bytes_of_elements(b.dtype, back));
   }
   part.bytes_read = static_cast<std::uint64_t>(part.n) * bytes_of_elements(b.dtype, cols.size());
   if (b.scale.dtype == IRONCL_DTYPE_NONE) return part;

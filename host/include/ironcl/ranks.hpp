@@ -192,11 +192,12 @@ inline GemmDesc like_whole(const Device& device, const GemmDesc& whole, const Ge
 class Product {
  public:
   Product() = default;
+  /// `back`: columns of x after these, which are multiplied by 0.
   Product(const Device& device, Queue& queue, const Whole& whole, const std::vector<Range>& rows, Range cols,
-          ironcl_dtype d, bool with_bias) {
+          ironcl_dtype d, bool with_bias, std::int64_t back = 0) {
     // A group of k that a boundary cuts keeps its place: zeros stand for the elements of other ranks.
     if (const std::int64_t block = k_block(whole.problem); block != 0) front_ = cols.begin % block;
-    const Slice b = slice(whole.b, rows, cols, front_);
+    const Slice b = slice(whole.b, rows, cols, front_, back);
     if (b.n == 0 || b.k == 0) return;
     bytes_read_ = b.bytes_read;
     GemmDesc desc = whole.problem;
@@ -580,7 +581,8 @@ class Linear {
 class GatedMlp {
  public:
   /// Collective. gate and up [I, H] with d f32 and the same x; down [H, I] whose x is f32. choices: chunks, digest.
-  /// Ranges of I are whole groups of down's k.
+  /// A group of down's k that ragged ranges cut is made, and quantised, as a whole by each rank that has some of it:
+  /// the function is that of one device, and each rank but one adds a term to the bound.
   GatedMlp(Group& group, const Device& device, const Whole& gate, const Whole& up, const Whole& down,
            const Choices& choices = {}, std::uint32_t activation = IRONCL_ACTIVATION_SILU, float limit = 0)
       : group_(&group), choices_(choices), x_(gate.problem), y_(down.problem) {
@@ -592,7 +594,6 @@ class GatedMlp {
                   "] and make f32, as many rows as down has columns: " + std::to_string(down.problem.k));
       if ((down.problem.a_source != IRONCL_DTYPE_NONE ? down.problem.a_source : down.problem.a) != IRONCL_F32)
         invalid("down takes f32: describe its problem with x = IRONCL_F32");
-      if (choices.ragged) invalid("a pair is split between groups of k, unevenly where they do not divide");
       Choices row = choices;
       row.split = Split::row;
       row.parts.clear();
@@ -600,15 +601,18 @@ class GatedMlp {
       active_ = shards_.active();
       const Range mine = shards_.cols_of(group.rank());
       if (mine.size() == 0) return;
+      const std::int64_t block = std::max<std::int64_t>(k_block(down.problem), 1);
+      const Range made{mine.begin - mine.begin % block,
+                       std::min((mine.end + block - 1) / block * block, down.problem.k)};
       queue_ = Queue(device);
-      gate_ = detail::Product(device, queue_, gate, {mine}, {0, gate.problem.k}, IRONCL_F32, true);
-      up_ = detail::Product(device, queue_, up, {mine}, {0, up.problem.k}, IRONCL_F32, true);
+      gate_ = detail::Product(device, queue_, gate, {made}, {0, gate.problem.k}, IRONCL_F32, true);
+      up_ = detail::Product(device, queue_, up, {made}, {0, up.problem.k}, IRONCL_F32, true);
       down_ = detail::Product(device, queue_, down, {{0, down.problem.n}}, mine,
                               active_.size() > 1 ? ironcl_dtype{IRONCL_F32} : down.problem.d,
-                              active_.front() == group.rank());
+                              active_.front() == group.rank(), made.end - mine.end);
       ActivateDesc desc;
       desc.rows = down.problem.m;
-      desc.cols = mine.size();
+      desc.cols = made.size();
       desc.x = desc.y = IRONCL_F32;
       desc.activation = activation;
       desc.limit = limit;
