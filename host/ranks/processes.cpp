@@ -24,8 +24,18 @@ int local_rank() {
 }
 
 std::unique_ptr<Transport> open_processes() {
-  const bool open_mpi = first_of({"OMPI_COMM_WORLD_SIZE"}) != nullptr;
-  if (!open_mpi && first_of({"PMI_SIZE", "PMI_RANK", "PMIX_RANK"}) == nullptr) return nullptr;
+  const bool open_mpi = first_of({"OMPI_COMM_WORLD_SIZE", "PMIX_RANK"}) != nullptr;
+  if (!open_mpi && first_of({"PMI_SIZE", "PMI_RANK"}) == nullptr) {
+    const char* tasks = first_of({"SLURM_STEP_NUM_TASKS"});
+    if (tasks != nullptr && std::atoi(tasks) > 1)
+      throw Error(IRONCL_UNAVAILABLE, 0,
+                  "srun started this process without MPI; give srun --mpi=pmix for Open MPI, --mpi=pmi2 for MPICH");
+    if (first_of({"TORCHELASTIC_RUN_ID"}) != nullptr)
+      throw Error(IRONCL_UNAVAILABLE, 0,
+                  "torchrun starts processes without MPI, by which ranks of a command talk; start it with mpirun, or "
+                  "call ironcl.distributed from Python");
+    return nullptr;
+  }
   const char* wanted = first_of({"IRONCL_MPI"});
   const std::string name = wanted != nullptr ? wanted : open_mpi ? "openmpi" : "mpich";
   const std::string file = "libironcl_mpi_" + name + ".so";

@@ -47,6 +47,11 @@ class Threads(unittest.TestCase):
         status, out = run([IRONCL, "compare", DENSE, "--ranks", "--device", DEVICE])
         self.assertEqual((status, "start it with mpirun" in out), (2, True), out)
 
+    def test_processes_without_mpi_are_told_what_to_do(self):
+        for name, text in (("SLURM_STEP_NUM_TASKS", "give srun --mpi=pmix for Open MPI"), ("TORCHELASTIC_RUN_ID", "start it with mpirun, or")):
+            status, out = run(["env", name + "=2", IRONCL, "compare", DENSE, "--ranks"])
+            self.assertEqual((status, text in out, out.count("\n")), (4, True, 1), out)
+
     def test_bench_times_phases_beside_one_device_and_compares_bits(self):
         def bench(*words):
             words = [IRONCL, "bench", *words, "--runs", "1", "--min-ms", "0", "--warm-up-ms", "0", "--json", "-"]
@@ -121,17 +126,29 @@ class Processes(unittest.TestCase):
             for mpirun, status, out in self.each(compare, [*compare[:2], other, *compare[3:]]):
                 self.assertEqual((status, out.count(text)), (3, 1), mpirun + out)
 
+    def assert_nobody_is_left(self, mpirun, words):
+        for process in glob.glob("/proc/[0-9]*"):
+            try:
+                found = Path(process, "cmdline").read_text().split("\0")
+                parent = Path(process, "stat").read_text().rsplit(")", 1)[1].split()[1]
+            except OSError:
+                continue
+            self.assertFalse(found[: len(words)] == words and parent == "1", f"{mpirun} left {process}")
+
     def test_a_killed_rank_ends_the_job(self):
         compare = [IRONCL, "compare", DENSE, "--layer", "*.0.mlp.down_proj", "--ranks", "--device", DEVICE]
         for mpirun, status, out in self.each(compare, ["sh", "-c", "sleep 0.5; kill -9 $$"]):
             self.assertNotEqual(status, 0, mpirun + out)
-            for process in glob.glob("/proc/[0-9]*"):
-                try:
-                    words = Path(process, "cmdline").read_text().split("\0")
-                    parent = Path(process, "stat").read_text().rsplit(")", 1)[1].split()[1]
-                except OSError:
-                    continue
-                self.assertFalse(words[:3] == compare[:3] and parent == "1", f"{mpirun} left {process}")
+            self.assert_nobody_is_left(mpirun, compare[:3])
+
+    def test_a_rank_that_hangs_is_named_and_ends_the_job(self):
+        compare = [IRONCL, "compare", DENSE, "--layer", "*.mlp.*", "--m", "1000", "--ranks", "--rank-timeout", "5", "--device", DEVICE]
+        # Plugins are opened after MPI.
+        stop = "(until grep -q ironcl-plugins /proc/$$/maps; do :; done; kill -STOP $$) & exec \"$@\""
+        for mpirun, status, out in self.each(compare, ["sh", "-c", stop, "sh", *compare]):
+            self.assertRegex(out, r"TIMEOUT: rank 2 was silent for 5 s in '.*'; it hangs or has ended", mpirun)
+            self.assertNotEqual(status, 0, mpirun + out)
+            self.assert_nobody_is_left(mpirun, compare[:3])
 
 
 if __name__ == "__main__":

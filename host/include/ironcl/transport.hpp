@@ -272,7 +272,7 @@ class Exchange {
     head.native = failure.native;
     std::snprintf(head.text.data(), head.text.size(), "%s", (failure ? failure.text : record).c_str());
     from_[self] = send[self];
-    Head silent;  // Of a message of which nothing arrives: it is too long, and this MPI discards it.
+    Head silent;  // Of a message of which nothing arrives because its transport failed.
     std::snprintf(silent.text.data(), silent.text.size(), "%s", record.c_str());
     const auto piece = [](const Group::Room& room, Range part) {
       return std::span(room.memory.get() + part.begin, static_cast<std::size_t>(part.size()));
