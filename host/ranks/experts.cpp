@@ -176,13 +176,11 @@ std::span<const std::byte> SpreadExperts::call(Steps& steps, std::int64_t tokens
   const std::size_t row = layer::bytes_of_matrix(result.dtype, 1, result.cols);
   made.bound.push_back(
       {list.result, room(steps.memory.back(), static_cast<std::size_t>(result.rows_of(tokens)) * row)});
-  steps.runner->submit(queue_, made);
+  const Event last = steps.runner->enqueue(queue_, made);
   if (steps.host.bytes().size() < rows * row) steps.host = HostMemory(device_, rows * row);
   const std::span<std::byte> to = steps.host.bytes().first(rows * row);
-  if (rows == 0)
-    queue_.finish();
-  else
-    queue_.read(steps.memory.back().span(0, to.size()), to).wait();
+  if (rows != 0) queue_.read(steps.memory.back().span(0, to.size()), to).wait();
+  last.wait();
   return to;
 }
 

@@ -19,7 +19,8 @@ struct Spread {
   Spread(const Device& device, const layer::ExpertsSource& source, const layer::ExpertsInput& input,
          const std::vector<std::int64_t>& counts, const layer::RoutedTokens* given)
       : y(layer::bytes_of_matrix(DType::f32, input.tokens, source.form().hidden)) {
-    std::vector<layer::RoutedTokens> made(counts.size());
+    const auto slots = static_cast<std::size_t>(input.tokens * source.form().routing.top_k);
+    routed = {std::vector<std::int32_t>(slots), std::vector<float>(slots)};
     on_ranks(static_cast<int>(counts.size()), [&](Group& group) {
       const auto self = static_cast<std::size_t>(group.rank());
       layer::ExpertsChoices choices;
@@ -32,20 +33,34 @@ struct Spread {
         const std::size_t width = all.size() / static_cast<std::size_t>(input.tokens);
         return all.subspan(static_cast<std::size_t>(first) * width, static_cast<std::size_t>(counts[self]) * width);
       };
-      layer::RoutedTokens own;
+      layer::RoutedTokens own, made;
       if (given != nullptr) {
         const auto ids = part(std::span(given->ids));
         const auto weights = part(std::span(given->weights));
         own = {{ids.begin(), ids.end()}, {weights.begin(), weights.end()}};
       }
+      Bytes own_y(part(std::span(y)).size());
       for (int call = 0; call < 2; ++call)
-        made[self] = experts.run(counts[self], part(std::span(input.x)), part(std::span(y)),
-                                 given == nullptr ? nullptr : &own);
+        made = experts.run(counts[self], part(std::span(input.x)), own_y, given == nullptr ? nullptr : &own);
+      // What all ranks have, on rank 0.
+      const auto join = [&](const auto& mine, auto& all) {
+        std::vector<std::size_t> sizes;
+        for (const std::int64_t count : counts)
+          sizes.push_back(std::as_bytes(std::span(all)).size() / static_cast<std::size_t>(input.tokens) *
+                          static_cast<std::size_t>(count));
+        Exchange exchange = all_gather(group, "join", std::as_bytes(std::span(mine)), sizes);
+        exchange.finish();
+        auto to = std::as_writable_bytes(std::span(all)).begin();
+        for (int rank = 0; rank < group.size() && self == 0; ++rank)
+          to = std::copy(exchange.from(rank).begin(), exchange.from(rank).end(), to);
+      };
+      join(own_y, y);
+      join(made.ids, routed.ids);
+      join(made.weights, routed.weights);
     });
-    for (const layer::RoutedTokens& one : made) {
-      routed.ids.insert(routed.ids.end(), one.ids.begin(), one.ids.end());
-      routed.weights.insert(routed.weights.end(), one.weights.begin(), one.weights.end());
-    }
+    share(y);
+    share(std::as_writable_bytes(std::span(routed.ids)));
+    share(std::as_writable_bytes(std::span(routed.weights)));
   }
 };
 

@@ -369,15 +369,14 @@ TEST(Ranks12, LayersGroupsAndTheCallersOwnMessagesDoNotMix) {
   const Device& device = devices()[0];
   const Choices row{.split = Split::row};
   const Bytes want_first = first.spread(device, 2, row), want_second = second.spread(device, 2, row);
-  ThreadRanks one(2), other(2), callers(2);
-  one.run([&](Transport& transport) {
-    const int self = transport.rank();
-    Group group(transport), second_group(other.at(self));
+  on_ways(2, 3, [&](const std::vector<Transport*>& ways) {
+    const int self = ways[0]->rank();
+    Group group(*ways[0]), second_group(*ways[1]);
     Linear a(group, device, first.whole(), row), b(group, device, second.whole(), row),
         c(second_group, device, second.whole(), row);
     Bytes mine(256, std::byte(self)), theirs(256);
-    const auto sent = callers.at(self).send(1 - self, mine);
-    const auto coming = callers.at(self).receive(1 - self, theirs);
+    const auto sent = ways[2]->send(1 - self, mine);
+    const auto coming = ways[2]->receive(1 - self, theirs);
     // Two exchanges of one group on their way at once, finished in the other order.
     const auto each = [&](int value) {
       const Bytes payload(8, std::byte(value + self));

@@ -135,20 +135,24 @@ TEST(Ranks18, EachRankReadsOnlyItsByteRanges) {
   whole.n = n;
   whole.k = k;
   whole.b_scale = b.scale;
-  std::uint64_t together = 0;
-  for (int rank = 0; rank < 3; ++rank) {
+  std::mutex mutex;
+  on_ranks(3, [&](Group& group) {
+    std::unique_lock turn(mutex);  // Threads have the same pages.
     const Shards shards = shard(whole, 3, {});
-    const std::vector<Range> rows = shards.rows_of(rank);
+    const std::vector<Range> rows = shards.rows_of(group.rank());
     ASSERT_EQ(mprotect(memory, static_cast<std::size_t>(n) * page, PROT_NONE), 0);
     for (const Range& one : rows)
       ASSERT_EQ(mprotect(memory + static_cast<std::size_t>(one.begin) * page,
                          static_cast<std::size_t>(one.size()) * page, PROT_READ),
                 0);
-    const Slice part = slice(b, rows, shards.cols_of(rank));
-    EXPECT_EQ(part.bytes_read, static_cast<std::uint64_t>(part.n * k + part.n / 4 * (k / 128) * 4)) << rank;
-    together += part.bytes_read;
-  }
-  EXPECT_EQ(together, static_cast<std::uint64_t>(n * k) + scales.size() * sizeof(float)) << "no byte is read twice";
+    const Slice part = slice(b, rows, shards.cols_of(group.rank()));
+    turn.unlock();
+    EXPECT_EQ(part.bytes_read, static_cast<std::uint64_t>(part.n * k + part.n / 4 * (k / 128) * 4));
+    const std::vector<std::uint64_t> all = gathered(group, part.bytes_read);
+    EXPECT_EQ(std::accumulate(all.begin(), all.end(), std::uint64_t{0}),
+              static_cast<std::uint64_t>(n * k) + scales.size() * sizeof(float))
+        << "no byte is read twice";
+  });
   munmap(memory, static_cast<std::size_t>(n) * page);
 }
 

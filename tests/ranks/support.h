@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <deque>
 #include <functional>
 #include <string>
 #include <vector>
@@ -41,12 +42,29 @@ class Few final : public Transport {
   int count_;
 };
 
-/// Runs `work` on so many ranks: processes, if there are as many, else threads.
+/// Runs `work` on so many ranks, between which there are `ways` transports that do not mix: processes, if there are
+/// as many, else threads.
+inline void on_ways(int count, std::size_t ways, const std::function<void(const std::vector<Transport*>&)>& work) {
+  std::vector<Transport*> all(ways);
+  if (world() == nullptr || world()->size() < count) {
+    std::deque<ThreadRanks> threads;
+    while (threads.size() < ways) threads.emplace_back(count);
+    return threads[0].run([&](Transport& first) {
+      std::vector<Transport*> own;
+      for (ThreadRanks& one : threads) own.push_back(&one.at(first.rank()));
+      work(own);
+    });
+  }
+  std::deque<std::unique_ptr<Transport>> opened;
+  std::deque<Few> few;
+  for (Transport*& way : all) {
+    if (!few.empty()) opened.push_back(open_processes());
+    way = &few.emplace_back(opened.empty() ? *world() : *opened.back(), count);
+  }
+  if (world()->rank() < count) work(all);
+}
 inline void on_transports(int count, const std::function<void(Transport&)>& work) {
-  if (world() == nullptr || world()->size() < count) return ThreadRanks(count).run(work);
-  if (world()->rank() >= count) return;
-  Few few(*world(), count);
-  work(few);
+  on_ways(count, 1, [&](const std::vector<Transport*>& ways) { work(*ways[0]); });
 }
 
 /// The same, each with a group of its own.
@@ -58,7 +76,7 @@ inline void on_ranks(int count, const std::function<void(Group&)>& work, Group::
 }
 
 /// What rank 0 has, on every process.
-inline void share(Bytes& bytes) {
+inline void share(std::span<std::byte> bytes) {
   if (world() == nullptr) return;
   Group all(*world());
   std::vector<std::size_t> receive(static_cast<std::size_t>(all.size()));
@@ -66,7 +84,7 @@ inline void share(Bytes& bytes) {
   Exchange exchange = all_gather(
       all, "share", all.rank() == 0 ? std::span<const std::byte>(bytes) : std::span<const std::byte>(), receive);
   exchange.finish();
-  if (all.rank() != 0) bytes.assign(exchange.from(0).begin(), exchange.from(0).end());
+  std::copy(exchange.from(0).begin(), exchange.from(0).end(), bytes.begin());
 }
 
 /// The devices of this build: the model first, then what OpenCL has.

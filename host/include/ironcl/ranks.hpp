@@ -274,7 +274,7 @@ class Product {
     queue.write(to, own.first(to.size), IRONCL_HOST_STABLE_UNTIL_EVENT);
   }
   /// Enqueues m rows of `x`, or of what write() copied.
-  void run(Queue& queue, std::int64_t m, ironcl_span x = {}) {
+  Event run(Queue& queue, std::int64_t m, ironcl_span x = {}) {
     GemmArgs args;
     args.m = m;
     args.weights = weights_;
@@ -282,7 +282,7 @@ class Product {
     if (scale_) args.a_scale = scale_;
     if (bias_) args.bias = bias_;
     args.d = d(m);
-    queue.submit(gemm_, args);
+    return queue.run(gemm_, args);
   }
 
  private:
@@ -296,10 +296,13 @@ class Product {
   std::uint64_t bytes_read_ = 0;
 };
 
-/// Reads, and keeps messages moving meanwhile.
-inline void read(Queue& queue, ironcl_span from, std::span<std::byte> to, const Poll& poll) {
+/// Reads what the commands `made` have made, and lets messages make progress meanwhile. Throws where one of them
+/// failed.
+inline void read(Queue& queue, const std::vector<Event>& made, ironcl_span from, std::span<std::byte> to,
+                 const Poll& poll) {
   const Event done = queue.read(from, to);
   while (!done.wait_for(200'000)) poll();
+  for (const Event& one : made) one.wait();
 }
 
 /// Cuts rows 0 to m into `chunks` parts. compute(rows, local, poll) fills `row_bytes` bytes per row of this rank's
@@ -346,10 +349,12 @@ Times in_chunks(std::int64_t m, int chunks, std::span<std::byte> memory, std::si
 inline std::string rows_of(std::int64_t m) { return "a call of " + std::to_string(m) + " rows"; }
 
 /// Makes D [m, n] of type `out` on every rank: adds the f32 partial results of the ranks `from` in rank order and
-/// rounds once. A single rank has computed D itself. `memory`, `compute`: see in_chunks.
+/// rounds once. A single rank has computed D itself. `memory`, `compute`: see in_chunks. Ranks must have the
+/// same `record` once compute has ended.
 template <class Compute>
 Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, const std::vector<int>& from, int chunks,
-             std::span<std::byte> memory, Failure wrong, Compute compute, std::span<std::byte> d) {
+             std::span<std::byte> memory, Failure wrong, const std::string& record, Compute compute,
+             std::span<std::byte> d) {
   const int ranks = group.size(), self = group.rank();
   const bool alone = from.size() == 1;
   const ironcl_dtype type = alone ? out : ironcl_dtype{IRONCL_F32};
@@ -377,7 +382,7 @@ Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, con
                 local.subspan(static_cast<std::size_t>(theirs.begin - rows.begin) * row, bytes(theirs, row));
           if (contributes(rank)) receive[static_cast<std::size_t>(rank)] = bytes(owned(rows, self), row);
         }
-        return Exchange(group, "sum of partial results", send, receive, failure, rows_of(m));
+        return Exchange(group, "sum of partial results", send, receive, failure, record);
       },
       [&](Range rows, Exchange& way) {
         const Range mine = owned(rows, self);
@@ -462,8 +467,9 @@ class Linear {
     spread(m, d, choices_.chunks, std::move(wrong),
            [&](Range rows, std::span<std::byte> to, const detail::Poll& poll) {
              write(rows, x);
-             product_.run(queue_, rows.size());
-             detail::read(queue_, product_.d(rows.size()), to, poll);
+             std::vector<Event> made;
+             made.push_back(product_.run(queue_, rows.size()));
+             detail::read(queue_, made, product_.d(rows.size()), to, poll);
            });
   }
   /// Collective. Like run() in one chunk, but phases wait for one another, so that times() has each by itself.
@@ -477,13 +483,12 @@ class Linear {
       write({0, m}, x);
       queue_.finish();
       alone.write = laps.next();
-      product_.run(queue_, m);
-      queue_.finish();
+      product_.run(queue_, m).wait();
       alone.product = laps.next();
     });
     spread(m, d, 1, std::move(wrong), [&](Range, std::span<std::byte> to, const detail::Poll& poll) {
       detail::Laps laps;
-      detail::read(queue_, product_.d(m), to, poll);
+      detail::read(queue_, {}, product_.d(m), to, poll);
       alone.read = laps.next();
     });
     alone.exchange = times_.compute + times_.waiting - alone.read;
@@ -531,7 +536,7 @@ class Linear {
     const std::int64_t width = shards_.width(self), ld = d_cols();
     if (row()) {
       times_ = detail::reduce(*group_, m, problem_.n, problem_.d, active_, chunks, product_.host_d(),
-                              std::move(wrong), compute, d);
+                              std::move(wrong), detail::rows_of(m), compute, d);
       return;
     }
     const std::size_t element = bytes_of_elements(problem_.d, 1);
@@ -636,21 +641,22 @@ class GatedMlp {
     const auto compute = [&](Range rows, std::span<std::byte> to, const detail::Poll& poll) {
       const auto part =
           x.subspan(bytes_of_elements(x_type, rows.begin * x_.k), bytes_of_elements(x_type, rows.size() * x_.k));
+      std::vector<Event> made;
       for (detail::Product* one : {&gate_, &up_}) {
         one->write(queue_, part, rows.size(), x_.k, 0);
-        one->run(queue_, rows.size());
+        made.push_back(one->run(queue_, rows.size()));
       }
       ActivateArgs args;
       args.rows = rows.size();
       args.gate = gate_.d(rows.size());
       args.up = up_.d(rows.size());
       args.y = between_.span(0, args.up.size);
-      queue_.submit(activate_, args);
-      down_.run(queue_, rows.size(), args.y);
-      detail::read(queue_, down_.d(rows.size()), to, poll);
+      made.push_back(queue_.run(activate_, args));
+      made.push_back(down_.run(queue_, rows.size(), args.y));
+      detail::read(queue_, made, down_.d(rows.size()), to, poll);
     };
     times_ = detail::reduce(*group_, m, y_.n, y_.d, active_, choices_.chunks, down_.host_d(), std::move(wrong),
-                            compute, d);
+                            detail::rows_of(m), compute, d);
   }
 
   const Shards& shards() const noexcept { return shards_; }  ///< Of down; gate and up have its columns as rows.
