@@ -96,6 +96,27 @@ class ExpertsSource {
   virtual std::vector<float> correction_bias() const = 0;  ///< [E]; empty where there is none.
 };
 
+/// `count` experts of a layer from `first` on, with the shared expert or without. Borrows the whole.
+class LocalExperts final : public ExpertsSource {
+ public:
+  LocalExperts(const ExpertsSource& whole, std::int64_t first, std::int64_t count, bool with_shared)
+      : whole_(whole), form_(whole.form()) {
+    form_.first_expert = first;
+    form_.experts.count = count;
+    if (!with_shared) form_.shared.reset();
+  }
+  const ExpertsForm& form() const override { return form_; }
+  StackedMatrices matrix(bool shared, Projection projection, std::int64_t expert) const override {
+    return whole_.matrix(shared, projection, shared ? expert : *form_.first_expert + expert);
+  }
+  StackedMatrices router() const override { return whole_.router(); }
+  std::vector<float> correction_bias() const override { return whole_.correction_bias(); }
+
+ private:
+  const ExpertsSource& whole_;
+  ExpertsForm form_;
+};
+
 /// One expert's matrix of a projection, fused or split as asked, or the router's.
 StackedMatrices matrix_of(const ExpertsSource& source, bool shared, Projection projection, std::int64_t expert);
 

@@ -96,9 +96,10 @@ class ExpertsWriter {
                                  RouteOp{form_.routing, form_.first_expert.value_or(0)},
                                  {logits, bias, kNoValue},
                                  {counts_, index_, rows_, shared_weights_, ids, weights_}});
+    if (!form_.shared) shared_weights_ = kNoValue;  // Of a part whose shared expert is elsewhere.
     graph_.operations.push_back({"sort",
                                  RouteOp{form_.routing, form_.first_expert.value_or(0)},
-                                 {form_.shared_gate ? logits : kNoValue, kNoValue, ids},
+                                 {shared_weights_ != kNoValue ? logits : kNoValue, kNoValue, ids},
                                  {counts_, index_, rows_, shared_weights_, kNoValue, kNoValue}});
   }
 

@@ -3,6 +3,7 @@
 #include "host/ranks/experts.h"
 
 #include "host/checkpoint/matrix.h"
+#include "host/include/ironcl/ranks_experts.hpp"
 #include "host/layer/experts_input.h"
 #include "tests/layer/experts_support.h"
 #include "tests/ranks/support.h"
@@ -123,6 +124,64 @@ TEST(Ranks19, ExpertsOfOneRankMayGetEveryToken) {
     EXPECT_TRUE(Spread(devices()[0], *example.source, example.input, shares(example.input.tokens, ranks), &given).y ==
                 alone.output.d)
         << ranks;
+}
+
+/// By ranks_experts.hpp: what one device makes of each rank's experts, added in the order of ranks.
+TEST(Ranks19, ExpertsOfACheckpointAreAddedUpInTheOrderOfRanks) {
+  for (const Device& device : devices()) {
+    for (const char* name : {"deepseek-v3", "qwen3-5-stacked"}) {
+      if (&device != &devices().front() && name != std::string("deepseek-v3")) continue;
+      const layer::Example example(name, true);
+      const layer::ExpertsInput& input = example.input;
+      const auto row = static_cast<std::size_t>(input.tokens * example.source->form().hidden);
+      const Checkpoint opened(std::string(TEST_DATA) + "/experts/" + name);
+      const std::string layer = opened.experts()[0].name;
+      const ironcl::ExpertsChoices choices{
+          .tokens = input.tokens, .x = static_cast<ironcl_dtype>(input.x_dtype), .y = IRONCL_F32};
+      const auto spread = [&](int ranks, bool given) {
+        Bytes y(row * sizeof(float));
+        on_ranks(ranks, [&](Group& group) {
+          Bytes own(y.size());
+          Experts experts(group, turn(device, group.rank()), opened, layer, choices);
+          if (given)
+            experts.run(input.tokens, input.x, own, input.routed->ids, input.routed->weights);
+          else
+            experts.run(input.tokens, input.x, own);
+          if (group.rank() == 0) y = own;
+        });
+        share(y);
+        return y;
+      };
+      for (const bool given : {true, false}) {
+        layer::ExpertsInput by = input;
+        if (!given) by.routed.reset();
+        const Alone alone(device, *example.source, by);
+        EXPECT_TRUE(spread(1, given) == alone.output.d) << device.uri() << ' ' << name;
+        by.routed = alone.output.routed;
+        const layer::Evaluated want = layer::evaluate(*example.source, by, DType::f32);
+        for (const int ranks : {2, 3}) {
+          const Bytes y = spread(ranks, given);
+          std::vector<double> got(row);
+          numerics::decode(DType::f32, y.data(), std::span(got));
+          EXPECT_TRUE(layer::compare(got, want.y()).pass) << device.uri() << ' ' << name << ' ' << ranks;
+        }
+      }
+      if (&device != &devices().front()) continue;
+      const auto count = static_cast<int>(example.source->form().routing.experts);
+      EXPECT_NE(
+          error_of([&] { spread(count + 1, true); }).find("experts for " + std::to_string(count + 1) + " ranks"),
+          std::string::npos);
+      on_ranks(2, [&](Group& group) {
+        std::vector<std::int32_t> ids = input.routed->ids;
+        if (group.rank() == 1) ids[0] = (ids[0] + 1) % count;
+        Experts experts(group, device, opened, layer, choices);
+        Bytes y(row * sizeof(float));
+        const std::string error =
+            error_of([&] { experts.run(input.tokens, input.x, y, ids, input.routed->weights); });
+        EXPECT_NE(error.find("rank 1 has a call of"), std::string::npos) << error;
+      });
+    }
+  }
 }
 
 TEST(Traffic, OfExpertsIsThatOfTheFormula) {

@@ -140,6 +140,11 @@ typedef struct ironcl_experts_choices {
   uint32_t weakest_accuracy;
   uint32_t reserved;
   int64_t tokens; /* T: the most that a call will bring, at least 1 */
+  /* Of a layer that is spread over devices, the experts that are here: slots of others add nothing to y, and the
+   * shared expert belongs to the part with expert 0. The parts' y together are the layer's. local_experts 0: all of
+   * them. */
+  uint32_t first_expert;
+  uint32_t local_experts;
 } ironcl_experts_choices;
 
 /* Plans, prepared weights and workspace of the layer `name` on a device, through its table: a registry's, or a

@@ -163,6 +163,7 @@ struct ExpertsChoices {
   ironcl_dtype y = IRONCL_BF16;
   std::uint32_t weakest_accuracy = IRONCL_ACCURACY_F32;
   bool weight_only = false;
+  std::uint32_t first_expert = 0, local_experts = 0;
 };
 
 /// One call of a layer of experts; every field as in ironcl_experts_args. Buffers and events convert.
@@ -186,6 +187,8 @@ class Experts {
     c.y_dtype = choices.y;
     c.weakest_accuracy = choices.weakest_accuracy;
     c.tokens = choices.tokens;
+    c.first_expert = choices.first_expert;
+    c.local_experts = choices.local_experts;
     ironcl_experts handle = nullptr;
     detail::check(ironcl_experts_create, checkpoint.handle(), name.c_str(), &device.api(), device.handle(), &c,
                   &handle);
