@@ -20,27 +20,6 @@ using layer::ValueId;
 using numerics::DType;
 using Bytes = std::vector<std::byte>;
 
-/// The experts of one rank, without router and shared expert, which every rank has. Borrows the whole layer.
-class LocalExperts final : public layer::ExpertsSource {
- public:
-  LocalExperts(const layer::ExpertsSource& whole, Range experts) : whole_(whole), form_(whole.form()) {
-    form_.first_expert = experts.begin;
-    form_.experts.count = experts.size();
-    form_.shared.reset();
-    form_.shared_gate = false;
-  }
-  const layer::ExpertsForm& form() const override { return form_; }
-  layer::StackedMatrices matrix(bool shared, layer::Projection projection, std::int64_t expert) const override {
-    return whole_.matrix(shared, projection, *form_.first_expert + expert);
-  }
-  layer::StackedMatrices router() const override { return whole_.router(); }
-  std::vector<float> correction_bias() const override { return whole_.correction_bias(); }
-
- private:
-  const layer::ExpertsSource& whole_;
-  layer::ExpertsForm form_;
-};
-
 /// With 0 bytes, the pointers may be null.
 void copy_bytes(void* to, const void* from, std::size_t bytes) {
   if (bytes != 0) std::memcpy(to, from, bytes);
@@ -130,7 +109,7 @@ SpreadExperts::SpreadExperts(Group& group, const Device& device, const layer::Ex
     if (form_.shared) shared_ = steps(source, list_, {"x"}, "shared expert, down");
     const Range mine = experts_.ranges[static_cast<std::size_t>(group.rank())];
     if (mine.size() == 0) return;
-    const LocalExperts local(source, mine);
+    const layer::LocalExperts local(source, mine.begin, mine.size(), false);
     local_ = steps(local, with_plans(device, with_codes(graph_of(local.form(), choices, alignment), form_), list_),
                    {"x", "ids"}, "down");
   });
@@ -239,10 +218,10 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
   std::vector<std::vector<std::size_t>> sends(ranks);
   std::vector<Bytes> dispatch(ranks);
   std::vector<std::int32_t> rank_of(static_cast<std::size_t>(form_.experts.count));
-  const auto is_at = [&](std::int32_t id, std::size_t rank) {
-    return id >= 0 && static_cast<std::size_t>(id) < rank_of.size() &&
-           rank_of[static_cast<std::size_t>(id)] == static_cast<std::int32_t>(rank);
+  const auto rank_at = [&](std::int32_t id) {  // of an expert; -1: there is no such expert
+    return id >= 0 && id < std::ssize(rank_of) ? rank_of[static_cast<std::size_t>(id)] : -1;
   };
+  const auto is_at = [&](std::int32_t id, std::size_t rank) { return rank_at(id) == static_cast<int>(rank); };
   Failure failure;
   try {
     for (std::size_t rank = 0; rank < ranks; ++rank)
@@ -305,7 +284,7 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
     codes.scales.push_back(from.subspan(here[rank] * row, here[rank] * scale_row));
     copy_bytes(slots.data() + slot, from.last(here[rank] * ids_row).data(), here[rank] * ids_row);
   }
-  std::vector<Bytes> results(ranks);
+  results_.resize(ranks);
   std::size_t all_theirs = 0;
   for (std::size_t rank = 0, slot = 0; rank < ranks; ++rank) {
     std::size_t theirs = 0, mine = 0;
@@ -313,8 +292,8 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
     for (const std::size_t token : sends[rank])
       for (std::size_t j = 0; j < top_k; ++j) mine += is_at(chosen.ids[token * top_k + j], rank);
     all_theirs += theirs;
-    results[rank].resize(theirs * down_row);
-    send[rank] = results[rank];
+    results_[rank].resize(theirs * down_row);
+    send[rank] = results_[rank];
     receive[rank] = mine * down_row;
   }
   std::span<const std::byte> shared;
@@ -329,7 +308,7 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
       std::vector<std::int32_t> per_expert(static_cast<std::size_t>(mine.size()));
       numerics::sort_by_expert(slots, form_.routing.top_k, {mine.begin, mine.size(), 0}, per_expert, index, at);
       for (std::size_t rank = 0, slot = 0; rank < ranks; ++rank) {
-        std::byte* to = results[rank].data();
+        std::byte* to = results_[rank].data();
         for (const std::size_t end = slot + here[rank] * top_k; slot < end; ++slot)
           if (at[slot] >= 0)
             to = std::copy_n(down.data() + static_cast<std::size_t>(at[slot]) * down_row, down_row, to);
@@ -345,22 +324,20 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
   Exchange back(group_, "results of experts", send, receive, failure);
   back.finish();
   lap(&Times::exchange);
-  std::vector<std::int32_t> rows(chosen.ids.size(), -1);
-  std::vector<float> down;
-  for (std::size_t rank = 0; rank < ranks; ++rank) {
-    const std::span<const std::byte> from = back.from(static_cast<int>(rank));
-    std::int64_t next = std::ssize(down) / form_.hidden;
-    down.resize(down.size() + from.size() / sizeof(float));
-    copy_bytes(down.data() + static_cast<std::size_t>(next) * hidden, from.data(), from.size());
-    for (const std::size_t token : sends[rank])
-      for (std::size_t slot = token * top_k; slot < (token + 1) * top_k; ++slot)
-        if (is_at(chosen.ids[slot], rank)) rows[slot] = static_cast<std::int32_t>(next++);
-  }
+  // A rank's results lie in the order of the tokens and slots that it got.
+  std::vector<const std::byte*> next;
+  for (std::size_t rank = 0; rank < ranks; ++rank) next.push_back(back.from(static_cast<int>(rank)).data());
   std::vector<float> sum(hidden), added(hidden);
   for (std::size_t token = 0; token < static_cast<std::size_t>(tokens); ++token) {
-    numerics::combine_token(std::span(rows).subspan(token * top_k, top_k),
-                            std::span(chosen.weights).subspan(token * top_k, top_k), DType::f32, down.data(),
-                            std::ssize(down) / form_.hidden, form_.hidden, sum);
+    std::fill(sum.begin(), sum.end(), 0.0f);
+    for (std::size_t slot = token * top_k; slot < (token + 1) * top_k; ++slot) {
+      const std::int32_t rank = rank_at(chosen.ids[slot]);
+      if (rank < 0) continue;
+      const std::byte*& from = next[static_cast<std::size_t>(rank)];
+      std::memcpy(added.data(), from, down_row);
+      from += down_row;
+      numerics::add_weighted(chosen.weights[slot], added, sum);
+    }
     if (!shared.empty()) {
       std::memcpy(added.data(), shared.data() + token * down_row, down_row);
       numerics::add_weighted(shared_weights.empty() ? 1.0f : shared_weights[token], added, sum);

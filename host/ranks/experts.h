@@ -73,6 +73,7 @@ class SpreadExperts {
   layer::Graph list_;
   std::vector<layer::PlanInfo> plans_;
   Steps router_, sort_, local_, shared_;
+  std::vector<std::vector<std::byte>> results_;  ///< By rank; memory that is new to the process costs more than sums.
   Times times_;
 };
 
