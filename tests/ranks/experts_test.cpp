@@ -143,10 +143,12 @@ TEST(Ranks19, ExpertsOfACheckpointAreAddedUpInTheOrderOfRanks) {
         on_ranks(ranks, [&](Group& group) {
           Bytes own(y.size());
           Experts experts(group, turn(device, group.rank()), opened, layer, choices);
+          const std::uint64_t sent = group.sent().bytes;
           if (given)
             experts.run(input.tokens, input.x, own, input.routed->ids, input.routed->weights);
           else
             experts.run(input.tokens, input.x, own);
+          EXPECT_EQ(group.sent().bytes - sent, static_cast<std::uint64_t>(ranks - 1) * (256 + own.size()));
           if (group.rank() == 0) y = own;
         });
         share(y);
