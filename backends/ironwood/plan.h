@@ -63,9 +63,8 @@ struct Plan {
   Mode mode = Mode::large;
   Program program = Program::pipeline;
   int buffers = 2;
-  int w_buffers = 2;  ///< gmm_v2 has one more for the weights than for the rest.
-  std::vector<std::int32_t>
-      matrix_rows;        ///< Rows per matrix that reports and traces assume. Empty where not grouped.
+  int w_buffers = 2;                      ///< gmm_v2 has one more for the weights than for the rest.
+  std::vector<std::int32_t> matrix_rows;  ///< Rows per matrix that reports assume; empty where not grouped.
   bool save_x_q = false;  ///< The quantised block of x is kept and used again while x does not change.
   bool save_acc = false;  ///< The accumulator is kept in VMEM between steps.
   std::int64_t vmem_limit = 0;
