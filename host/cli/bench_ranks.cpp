@@ -149,8 +149,7 @@ bool bench_ranks(ranks::Launch& launch, const Device& device, const MeasuredLaye
         want = ranks::SpreadLayers(one, timing({}, settings, alone)).run("", problem, operands).output.d;
       });
       if (by_rows) want = ranks::serial_sum(device, whole, shards, operands.a);
-      // A k cut inside a group computes another function, which `compare` judges; here bits are those of the serial
-      // sum.
+      // A k cut inside a group computes another function, which `compare` judges; here it equals the serial sum.
       if (!by_rows || shards.cols.ragged().empty()) expected = layer::expect(problem, operands, settings.check_rows);
     });
     row["split"] = by_rows ? "row" : "column";

@@ -100,10 +100,8 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 }  // namespace
 
 Variant gemm_skinny() {
-  Variant v = variant_of_chunks(
-      "gemm_skinny",
-      "few rows on any GPU: 16 bytes of weights per load, decoded in registers for all rows, K groups "
-      "shared out among work-items");
+  Variant v = variant_of_chunks("gemm_skinny",
+                                "few rows on any GPU: 16 bytes of weights per load, decoded once for all rows");
   v.products.push_back(unquantised());
   v.activations = [](const Tuning&, const Problem&) { return rows_form(64, RowsOfFloats::multiplied); };
   v.tunables = {{"tile_m", 1, {1, 2, 4, 8, 16}, "rows of D per work-group"},

@@ -115,9 +115,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 Variant gemm_stream() {
   Variant v;
   v.name = "gemm_stream";
-  v.summary =
-      "few rows on any device: each weight decoded once in registers for all rows, k in parts summed in a fixed "
-      "order";
+  v.summary = "few rows on any device: each weight decoded in registers for all rows, parts of k added in order";
   v.tunables = {
       {"tile_m", 8, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, "rows of the register tile"},
       {"tile_n", 32, {16, 32}, "columns of the register tile"},

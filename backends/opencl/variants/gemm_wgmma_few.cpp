@@ -93,8 +93,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 
 Variant gemm_wgmma_few() {
   Variant v = variant_of_wgmma(
-      "gemm_wgmma_few",
-      "few rows on tensor cores of compute capability 9.0: weights streamed once, sums of 128 k in about 14 bits",
+      "gemm_wgmma_few", "few rows on compute capability 9.0: weights streamed once, sums of 128 k in about 14 bits",
       false);
   v.products = fp8_codes();
   v.tunables = {{"tile_m", 64, {64, 128}, "rows of D per work-group"},

@@ -133,9 +133,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 
 Variant gemm_wgmma_fp8() {
   Variant v = variant_of_wgmma(
-      "gemm_wgmma_fp8",
-      "many rows on tensor cores of compute capability 9.0: codes as they are, sums of 128 k in about 14 bits",
-      false);
+      "gemm_wgmma_fp8", "many rows on compute capability 9.0: codes as they are, sums of 128 k in 14 bits", false);
   v.products = fp8_codes();
   v.tunables = {
       {"tile_n", 256, {64, 96, 128, 144, 160, 192, 256, 272}, "columns of D per work-group; its rows are 128"},
