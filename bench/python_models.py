@@ -18,7 +18,7 @@ _QWEN3 = dict(vocab_size=32000, head_dim=128, max_position_embeddings=4096, tie_
 MODELS = {
     "qwen3-0.6b": ("Qwen3", dict(_QWEN3, hidden_size=1024, num_hidden_layers=28, intermediate_size=3072, num_attention_heads=16,
                                  num_key_value_heads=8)),
-    "qwen3-4096": ("Qwen3", dict(_QWEN3, hidden_size=4096, num_hidden_layers=4, intermediate_size=12288, num_attention_heads=32,
+    "qwen3-4096": ("Qwen3", dict(_QWEN3, hidden_size=4096, num_hidden_layers=8, intermediate_size=12288, num_attention_heads=32,
                                  num_key_value_heads=8)),
     "qwen3-moe": ("Qwen3Moe", dict(_QWEN3, hidden_size=1024, num_hidden_layers=4, intermediate_size=3072, moe_intermediate_size=384,
                                    num_attention_heads=16, num_key_value_heads=4, num_experts=32, num_experts_per_tok=4)),

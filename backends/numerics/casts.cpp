@@ -10,6 +10,7 @@
 #include <cstring>
 #include <limits>
 
+#include "backends/numerics/clones.h"
 #include "backends/numerics/elements.h"
 
 namespace ironcl::numerics {
@@ -165,6 +166,10 @@ void decode_each(const void* from, std::int64_t first, std::span<T> to) {
   }
 }
 
+IRONCL_CLONES void decode_bf16s(const void* from, std::int64_t first, std::span<float> to) {
+  decode_each<std::uint16_t, decode_bf16>(from, first, to);
+}
+
 template <class Raw, auto Convert>
 void encode_each(std::span<const float> from, void* to, Overflow overflow) {
   for (std::size_t i = 0; i < from.size(); ++i) {
@@ -236,7 +241,7 @@ constexpr std::array<Element, kDTypes> kElements{{
      decode_each<std::uint16_t, decode_f16, float>, decode_each<std::uint16_t, decode_f16, double>,
      encode_each<std::uint16_t, encode_f16>, nullptr},
     {"bf16", "BF16", 16, false, true, true, false, 0x1.fep127, 0x1p-8, 0x1p-133, 0x1.ffp127,
-     decode_each<std::uint16_t, decode_bf16, float>, decode_each<std::uint16_t, decode_bf16, double>,
+     decode_bf16s, decode_each<std::uint16_t, decode_bf16, double>,
      encode_each<std::uint16_t, encode_bf16>, nullptr},
     {"e4m3fn", "F8_E4M3", 8, true, false, true, false, 448, 0x1p-4, 0x1p-9, kBeyond464,
      look_up_each<decode_bits<kE4m3fn>, float>, look_up_each<decode_bits<kE4m3fn>, double>,

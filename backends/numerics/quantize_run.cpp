@@ -6,6 +6,7 @@
 #include <bit>
 #include <cstddef>
 
+#include "backends/numerics/clones.h"
 #include "backends/numerics/quantize.h"
 
 namespace ironcl::numerics {
@@ -62,13 +63,13 @@ void i8_run(std::span<const float> x, float scale, std::uint8_t* codes) {
 
 }  // namespace
 
-std::uint32_t largest_magnitude_bits(std::span<const float> x, std::uint32_t least) noexcept {
+IRONCL_CLONES std::uint32_t largest_magnitude_bits(std::span<const float> x, std::uint32_t least) noexcept {
   auto top = static_cast<std::int32_t>(least);
   for (const float value : x) top = std::max(top, std::bit_cast<std::int32_t>(value) & kMagnitude);
   return static_cast<std::uint32_t>(top);
 }
 
-void quantize_run(DType type, std::span<const float> x, float scale, std::uint8_t* codes) noexcept {
+IRONCL_CLONES void quantize_run(DType type, std::span<const float> x, float scale, std::uint8_t* codes) noexcept {
   if (scale == 0) {  // 0 / 0 is 0 here
     for (std::size_t i = 0; i < x.size(); ++i) codes[i] = quantize_one(x[i], scale, type);
     return;

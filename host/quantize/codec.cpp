@@ -8,6 +8,7 @@
 #include <limits>
 
 #include "backends/numerics/casts.h"
+#include "backends/numerics/clones.h"
 #include "backends/numerics/quantize.h"
 #include "backends/numerics/quantize_run.h"
 
@@ -61,6 +62,26 @@ void encode_run(DType type, std::span<const float> x, float scale, std::byte* at
   }
 }
 
+/// A row whose groups are of at most 64: its values are divided group by group, and become codes many at a time.
+IRONCL_CLONES void encode_short_groups(const Scheme& scheme, std::int64_t width, std::span<const float> x,
+                                       float global, Encoded out) noexcept {
+  std::array<float, 512> scaled;
+  std::byte* scale_at = out.scales.data();
+  for (std::size_t first = 0; first < x.size(); first += scaled.size()) {
+    const auto part = x.subspan(first, std::min(scaled.size(), x.size() - first));
+    each_group(width, static_cast<std::int64_t>(part.size()), [&](auto, auto begin, auto end) {
+      const auto group = part.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(end - begin));
+      const float amax = std::bit_cast<float>(numerics::largest_magnitude_bits(group));
+      const float scale = store_scale(scheme, amax, global, scale_at);
+      scale_at += numerics::size_of(scheme.scale);
+      float* to = scaled.data() + begin;
+      for (const float value : group) *to++ = scale == 0 && value == 0 ? value : value / scale;
+    });
+    encode_run(scheme.code, std::span(scaled).first(part.size()), 1,
+               out.codes.data() + bytes_of(scheme.code, static_cast<std::int64_t>(first)));
+  }
+}
+
 }  // namespace
 
 float global_scale(const Scheme& scheme, float amax) noexcept {
@@ -83,6 +104,12 @@ void encode(const Scheme& scheme, std::span<const float> x, std::int64_t rows, s
   };
   std::byte* scale_at = out.scales.data();
   for (std::int64_t first = 0; first < rows; first += grid.group_rows) {
+    if (scheme.grid.group_rows == 1 && grid.group_cols <= 64 && 512 % grid.group_cols == 0) {
+      encode_short_groups(scheme, grid.group_cols, run(first, 0, cols), global,
+                          {out.codes.subspan(static_cast<std::size_t>(first * row_bytes)),
+                           out.scales.subspan(static_cast<std::size_t>(first * scale_cols) * scale_bytes)});
+      continue;
+    }
     const std::int64_t last = std::min(first + grid.group_rows, rows);
     each_group(grid.group_cols, cols, [&](std::int64_t group, std::int64_t begin, std::int64_t end) {
       std::uint32_t top = 0;
