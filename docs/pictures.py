@@ -78,39 +78,31 @@ def errors(axis):
 
 
 def readme_rows():
-    """The rows of the README's table for the H200: rates of many rows, times of few."""
+    """The rows of the README's table for the H200: times."""
     h200 = {row[0]: row for row in table("performance/h200.md", "µs")[1:]}
     lines = []
     for shape in ("4096 x 4096 x 4096", "4096 x 7168 x 16384", "128 x 7168 x 16384", "16 x 7168 x 16384", "1 x 4096 x 4096"):
-        m, n, k = (int(part) for part in shape.split(" x "))
-        times = [h200[shape][column] for column in (1, 2, 3, 5, 4)]
-        if m >= 512:
-            cells = [f"{2e-6 * m * n * k / number(time):.0f}" for time in times]
-        else:
-            cells = [re.sub(r" \(.*", "", time) for time in times]
-        lines.append(f"| H200, {shape} | {'TFLOP/s' if m >= 512 else 'µs'} | {' | '.join(cells)} |")
+        times = [re.sub(r" \(.*", "", h200[shape][column]) for column in (1, 2, 3, 5, 4)]
+        lines.append(f"| H200, {shape} | {' | '.join(times)} |")
     return lines
 
 
 def readme_cpu_rows():
-    """The rows of the README's table for CPUs: least and most speed-up over all N x K, by M. Older runs, in italics, are left out."""
-    def numbers(text):
-        return [float(found) for found in re.findall(r"\d+\.\d+", text)]
-
-    def row(label, rows, parts):
-        """parts: of a cell the texts whose figures make a span each."""
-        cells = []
-        for column in range(1, 5):
-            each = [parts(row[column]) for row in rows[1:] if not row[column].startswith("*")]
-            spans = [[value for cell in each for value in numbers(cell[i])] for i in range(len(each[0]))]
-            cells.append("; ".join(f"{min(span):.1f} to {max(span):.1f}" for span in spans))
-        return f"| {label} | {' | '.join(cells)} |"
+    """The rows of the README's table for CPUs: least and most speed-up over all N x K, by peer and M. Older runs, in italics, are left out."""
+    def row(label, rows, peers):
+        """peers: of a cell the texts whose figures make a span each."""
+        spans = []
+        for peer in range(2):
+            for column in (1, 3, 4):  # M = 1, 128, 1024
+                cells = [peers(line[column])[peer] for line in rows[1:] if not line[column].startswith("*")]
+                values = [float(found) for cell in cells for found in re.findall(r"\d+\.\d+", cell)]
+                spans.append(f"{min(values):.1f} to {max(values):.1f}" if values else "-")
+        return f"| {label} | {' | '.join(spans)} |"
 
     cpu = "performance/cpu.md"
-    return [row("Xeon with AMX, 4 cores: OpenBLAS f32; PyTorch bf16", table(cpu, "N x K"), lambda cell: cell.split("/")[:2]),
-            row("EPYC (Zen 4), 2 cores: OpenBLAS f32; PyTorch bf16", table(cpu, "N x K", 1),
-                lambda cell: cell.partition(";")[2].split("/")[:2]),
-            row("Xeons with neither, 2 cores: OpenBLAS f32", table(cpu, "N x K, over OpenBLAS: Emerald; Sapphire"), lambda cell: [cell])]
+    return [row("Xeon with AMX, 4 cores", table(cpu, "N x K"), lambda cell: cell.split("/")),
+            row("EPYC (Zen 4), 2 cores", table(cpu, "N x K", 1), lambda cell: cell.partition(";")[2].split("/")),
+            row("Xeons with neither, 2 cores", table(cpu, "N x K, over OpenBLAS: Emerald; Sapphire"), lambda cell: [cell, ""])]
 
 
 def write_readme():
