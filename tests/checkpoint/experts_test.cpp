@@ -12,8 +12,7 @@
 namespace ironcl::checkpoint {
 namespace {
 
-constexpr auto kE4m3 = DType::e4m3fn;
-const std::filesystem::path kData = std::filesystem::path(IRONCL_TESTS_DATA) / "experts";
+const std::filesystem::path kFolders = std::filesystem::path(IRONCL_TESTS_DATA) / "experts";
 
 const std::string kQuantization =
     R"("quantization_config":{"quant_method":"fp8","activation_scheme":"dynamic","weight_block_size":[64,64]})";
@@ -62,7 +61,7 @@ std::vector<OwnTensor> without(std::vector<OwnTensor> tensors, const std::string
 }
 
 TEST(ExpertsLayer, OfDeepSeekHasRouterBiasGroupsAndSharedExpert) {
-  const Checkpoint checkpoint = Checkpoint::open(kData / "deepseek-v3");
+  const Checkpoint checkpoint = Checkpoint::open(kFolders / "deepseek-v3");
   ASSERT_EQ(checkpoint.experts().size(), 1u);
   const ExpertsLayer& layer = checkpoint.experts()[0];
   ASSERT_FALSE(layer.problem) << layer.problem->what();
@@ -91,7 +90,7 @@ TEST(ExpertsLayer, OfDeepSeekHasRouterBiasGroupsAndSharedExpert) {
 }
 
 TEST(ExpertsLayer, OfMixtralTakesW1AsGateAndW3AsUp) {
-  const Checkpoint checkpoint = Checkpoint::open(kData / "mixtral");
+  const Checkpoint checkpoint = Checkpoint::open(kFolders / "mixtral");
   ASSERT_EQ(checkpoint.experts().size(), 1u);
   const ExpertsLayer& layer = checkpoint.experts()[0];
   ASSERT_FALSE(layer.problem) << layer.problem->what();
@@ -120,7 +119,7 @@ TEST(ExpertsLayer, WithZeroPointsIsRefusedAsAWhole) {
 }
 
 TEST(ExpertsLayer, StackedWithItsSharedExpertAndGate) {
-  const Checkpoint checkpoint = Checkpoint::open(kData / "qwen3-5-stacked");
+  const Checkpoint checkpoint = Checkpoint::open(kFolders / "qwen3-5-stacked");
   ASSERT_EQ(checkpoint.experts().size(), 1u);
   const ExpertsLayer& layer = checkpoint.experts()[0];
   ASSERT_FALSE(layer.problem) << layer.problem->what();
@@ -133,7 +132,7 @@ TEST(ExpertsLayer, StackedWithItsSharedExpertAndGate) {
 }
 
 TEST(ExpertsLayer, StoredTransposedIsTurned) {
-  const Checkpoint checkpoint = Checkpoint::open(kData / "qwen3-vl-transposed");
+  const Checkpoint checkpoint = Checkpoint::open(kFolders / "qwen3-vl-transposed");
   ASSERT_EQ(checkpoint.experts().size(), 1u);
   const ExpertsLayer& layer = checkpoint.experts()[0];
   ASSERT_FALSE(layer.problem) << layer.problem->what();

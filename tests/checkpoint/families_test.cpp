@@ -7,12 +7,10 @@
 namespace ironcl::checkpoint {
 namespace {
 
-constexpr auto kE4m3 = DType::e4m3fn;
-
 /// The open folder of these tensors and this quantization_config.
-struct Folder : Model {
+struct Family : Model {
   Checkpoint checkpoint;
-  Folder(const std::vector<OwnTensor>& tensors, const std::string& config = "", const Metadata& metadata = {},
+  Family(const std::vector<OwnTensor>& tensors, const std::string& config = "", const Metadata& metadata = {},
          const std::map<std::string, std::string>& files = {})
       : Model(tensors, config.empty() ? "" : R"({"quantization_config":{)" + config + "}}", metadata, files),
         checkpoint(open()) {}
@@ -87,7 +85,7 @@ TEST(Mxfp8, U8ScalesOfAnotherGridAreRefused) {
 }
 
 TEST(Modelopt, BlockScalesWithDimensionsOfOneAreTwoDimensional) {
-  const Folder folder({OwnTensor("a.weight", kE4m3, {300, 200}, 0x38), counting("a.weight_scale", {3, 1, 2, 1})},
+  const Family folder({OwnTensor("a.weight", kE4m3, {300, 200}, 0x38), counting("a.weight_scale", {3, 1, 2, 1})},
                       R"("quant_method":"modelopt","quant_algo":"fp8_pb_wo")");
   const LinearLayer& layer = folder.checkpoint.layer("a");
   EXPECT_EQ(layer.weight_grid, (ScaleGrid{128, 128}));
@@ -95,13 +93,13 @@ TEST(Modelopt, BlockScalesWithDimensionsOfOneAreTwoDimensional) {
 }
 
 TEST(Modelopt, AlgorithmsThatAreNotReadSaySo) {
-  const Folder folder({OwnTensor("a.weight", kE4m3, {300, 200}, 0x38), counting("a.weight_scale", {})},
+  const Family folder({OwnTensor("a.weight", kE4m3, {300, 200}, 0x38), counting("a.weight_scale", {})},
                       R"("quant_method":"modelopt","quant_algo":"W4A8_AWQ")");
   folder.expect_refused("a", {"W4A8_AWQ of modelopt, which is not read", "quantise with FP8"});
 }
 
 TEST(Experts, OfOneTensorAreLayersWithTheirOwnRows) {
-  const Folder folder({OwnTensor("m.experts.gate_up_proj", kE4m3, {3, 128, 96}, 0x38),
+  const Family folder({OwnTensor("m.experts.gate_up_proj", kE4m3, {3, 128, 96}, 0x38),
                        counting("m.experts.gate_up_proj_scale_inv", {3, 2, 2}),
                        OwnTensor("m.experts.down_proj", kE4m3, {3, 96, 64}, 0x38),
                        counting("m.experts.down_proj_scale_inv", {3, 2, 1})},
@@ -118,7 +116,7 @@ TEST(Experts, OfOneTensorAreLayersWithTheirOwnRows) {
 }
 
 TEST(Experts, WithStaticScalesHaveOneEach) {
-  const Folder folder(
+  const Family folder(
       {OwnTensor("m.experts.down_proj", kE4m3, {3, 96, 64}, 0x38),
        counting("m.experts.down_proj_scale_inv", {3, 1, 1}), counting("m.experts.down_proj_activation_scale", {3})},
       R"("quant_method":"fp8","activation_scheme":"static","weight_block_size":null)");
@@ -139,12 +137,12 @@ TEST(Experts, OfOneTensorWithAPartThatIsNotComputedAreRefused) {
                                   {"zero_point", "asymmetric quantisation"},
                                   {"other", "not known here"},
                                   {"scale_inv", "means the same"}}) {
-    const Folder folder(stack(part, DType::f32));
+    const Family folder(stack(part, DType::f32));
     ASSERT_EQ(folder.checkpoint.layers().size(), 2u);
     for (const LinearLayer& layer : folder.checkpoint.layers()) folder.expect_refused(layer.name, {why});
   }
-  Folder(stack("weight_zero_point", DType::i8)).expect_refused("m.experts.1.down_proj", {"asymmetric quantisation"});
-  EXPECT_NO_THROW(Folder(stack("output_scale", DType::f32)).checkpoint.layer("m.experts.1.down_proj"));
+  Family(stack("weight_zero_point", DType::i8)).expect_refused("m.experts.1.down_proj", {"asymmetric quantisation"});
+  EXPECT_NO_THROW(Family(stack("output_scale", DType::f32)).checkpoint.layer("m.experts.1.down_proj"));
 }
 
 TEST(Experts, OfOneModuleWithAPartThatIsNotComputedAreRefused) {
@@ -153,15 +151,15 @@ TEST(Experts, OfOneModuleWithAPartThatIsNotComputedAreRefused) {
                                   counting("m.experts.down_proj.weight_scale", {2, 96, 1}),
                                   OwnTensor("m.experts.down_proj." + part, DType::f32, {2, 96, 1}, 0x3f)};
   };
-  Folder(stack("weight", "pre_quant_scale"))
+  Family(stack("weight", "pre_quant_scale"))
       .expect_refused("m.experts.1.down_proj", {"'m.experts.down_proj.pre_quant_scale'", "scales the columns"});
-  Folder(stack("weight", "weight_scale_inv")).expect_refused("m.experts.0.down_proj", {"means the same"});
-  Folder(stack("_weight_qdata", "bias_of_nobody")).expect_refused("m.experts.0.down_proj", {"stacks are not read"});
-  Folder(stack("weight", "other")).expect_refused("m.experts.1.down_proj", {"down_proj.other", "not known here"});
+  Family(stack("weight", "weight_scale_inv")).expect_refused("m.experts.0.down_proj", {"means the same"});
+  Family(stack("_weight_qdata", "bias_of_nobody")).expect_refused("m.experts.0.down_proj", {"stacks are not read"});
+  Family(stack("weight", "other")).expect_refused("m.experts.1.down_proj", {"down_proj.other", "not known here"});
 }
 
 TEST(Experts, AreNoConvolution) {
-  const Folder folder({OwnTensor("m.conv.weight", kE4m3, {48, 32, 4}, 0x38), counting("m.conv.weight_scale", {})});
+  const Family folder({OwnTensor("m.conv.weight", kE4m3, {48, 32, 4}, 0x38), counting("m.conv.weight_scale", {})});
   ASSERT_EQ(folder.checkpoint.layers().size(), 1u) << "48 layers [32, 4] of a convolution over 48 channels";
   folder.expect_refused("m.conv", {"is [48, 32, 4], expected a matrix"});
 }
@@ -170,13 +168,13 @@ TEST(Experts, OfOneTensorNameTheLayerOfABadScale) {
   OwnTensor scales = counting("m.experts.down_proj_scale_inv", {3, 2, 1});
   const float bad = -1;
   std::memcpy(scales.bytes.data() + 5 * sizeof(float), &bad, sizeof bad);
-  const Folder folder({OwnTensor("m.experts.down_proj", kE4m3, {3, 96, 64}, 0x38), scales}, kBlocks64);
+  const Family folder({OwnTensor("m.experts.down_proj", kE4m3, {3, 96, 64}, 0x38), scales}, kBlocks64);
   EXPECT_NO_THROW(folder.checkpoint.layer("m.experts.1.down_proj"));
   folder.expect_refused("m.experts.2.down_proj", {"scale [1, 0] of layer m.experts.2.down_proj is -1"});
 }
 
 TEST(Experts, StoredTransposedAreRefused) {
-  const Folder folder({OwnTensor("m.experts.gate_up_proj", kE4m3, {2, 96, 128}, 0x38),
+  const Family folder({OwnTensor("m.experts.gate_up_proj", kE4m3, {2, 96, 128}, 0x38),
                        counting("m.experts.gate_up_proj_scale_inv", {2, 2, 2}),
                        OwnTensor("m.experts.down_proj", kE4m3, {2, 64, 96}, 0x38),
                        counting("m.experts.down_proj_scale_inv", {2, 1, 2})},
@@ -197,7 +195,7 @@ TEST(Experts, OfTheirOwnShareStackedScalesInTheRightRows) {
   for (const std::string expert : {"0", "1"})
     for (OwnTensor& weight : weights(expert)) tensors.push_back(std::move(weight));
   const std::string blocks32 = R"("quant_method":"fp8","activation_scheme":"dynamic","weight_block_size":[32,32])";
-  const Folder folder(tensors, blocks32);
+  const Family folder(tensors, blocks32);
   ASSERT_EQ(folder.checkpoint.layers().size(), 6u);
   EXPECT_EQ(values_of(folder.checkpoint.layer("m.experts.1.gate_proj").scale),
             (std::vector<float>{12, 13, 14, 15, 16, 17}));
@@ -209,7 +207,7 @@ TEST(Experts, OfTheirOwnShareStackedScalesInTheRightRows) {
 }
 
 TEST(Experts, WhoseSharedBlockSpansTwoProjectionsAreRefused) {
-  const Folder folder({OwnTensor("m.experts.0.gate_proj.weight", kE4m3, {96, 64}, 0x38),
+  const Family folder({OwnTensor("m.experts.0.gate_proj.weight", kE4m3, {96, 64}, 0x38),
                        OwnTensor("m.experts.0.up_proj.weight", kE4m3, {96, 64}, 0x38),
                        counting("m.experts.gate_up_proj_scale_inv", {1, 3, 1})},
                       kBlocks64);
@@ -225,7 +223,7 @@ TEST(Experts, WhoseSharedTensorsAreTooShortAreRefused) {
   for (const std::int64_t given : {0, 2}) {
     std::vector<OwnTensor> tensors = weights;
     tensors.emplace_back("m.experts.up_proj_activation_scale", std::vector{given}, std::vector<float>{1, 1});
-    const Folder folder(tensors);
+    const Family folder(tensors);
     const bool second = given > 1;
     EXPECT_EQ(!folder.checkpoint.layers()[1].problem.has_value(), second);
     folder.expect_refused("m.experts.2.up_proj",
@@ -234,7 +232,7 @@ TEST(Experts, WhoseSharedTensorsAreTooShortAreRefused) {
 }
 
 TEST(Experts, ShareScalesWhateverDimensionsOfOneTheyHave) {
-  const Folder folder({OwnTensor("m.experts.0.gate_proj.weight", kE4m3, {64, 64}, 0x38),
+  const Family folder({OwnTensor("m.experts.0.gate_proj.weight", kE4m3, {64, 64}, 0x38),
                        OwnTensor("m.experts.0.up_proj.weight", kE4m3, {64, 64}, 0x38),
                        OwnTensor("m.experts.1.up_proj.weight", kE4m3, {64, 64}, 0x38),
                        OwnTensor("m.experts.gate_up_proj_scale_inv", {2, 1, 2, 1}, {1, 2, 3, 4})},
@@ -253,25 +251,25 @@ TEST(Torchao, LayersSayInMetadataHowTheyAreQuantised) {
   const auto said = [](const std::string& data) {
     return Metadata{{"a.weight", R"({"_type":"Float8Tensor","_data":{)" + data + "}}"}};
   };
-  const Folder weight_only(tensors({48, 1}), config, said(R"("block_size":[1,96],"act_quant_kwargs":null)"));
+  const Family weight_only(tensors({48, 1}), config, said(R"("block_size":[1,96],"act_quant_kwargs":null)"));
   EXPECT_EQ(weight_only.checkpoint.layer("a").activations, ActivationScheme::none);
   EXPECT_EQ(weight_only.checkpoint.layer("a").weight_grid, (ScaleGrid{1, 0}));
   EXPECT_EQ(weight_only.checkpoint.layer("a").writer, "torchao");
-  const Folder per_tensor(tensors({1, 1}), config,
+  const Family per_tensor(tensors({1, 1}), config,
                           said(R"("act_quant_kwargs":{"_data":{"granularity":{"_type":"PerTensor"}}})"));
   EXPECT_EQ(per_tensor.checkpoint.layer("a").activations, ActivationScheme::dynamic);
   EXPECT_EQ(per_tensor.checkpoint.layer("a").activation_grid, (ScaleGrid{0, 0}));
   const auto activations = [&](const std::string& more) {
     return said(R"("act_quant_kwargs":{"_data":{"granularity":{"_type":"PerRow"},)" + more + "}}");
   };
-  const Folder bounded(tensors({48, 1}), config, activations(R"("hp_value_lb":null,"hp_value_ub":12.5)"));
+  const Family bounded(tensors({48, 1}), config, activations(R"("hp_value_lb":null,"hp_value_ub":12.5)"));
   EXPECT_EQ(bounded.checkpoint.layer("a").activation_limit, 12.5);
-  Folder(tensors({48, 1}), config, activations(R"("hp_value_lb":0.5)")).expect_refused("a", {"activation_value_lb"});
-  Folder(tensors({48, 1}), config, activations(R"("float8_dtype":{"_type":"torch.dtype","_data":"float8_e5m2"})"))
+  Family(tensors({48, 1}), config, activations(R"("hp_value_lb":0.5)")).expect_refused("a", {"activation_value_lb"});
+  Family(tensors({48, 1}), config, activations(R"("float8_dtype":{"_type":"torch.dtype","_data":"float8_e5m2"})"))
       .expect_refused("a", {"F8_E4M3 with activations of e5m2"});
-  Folder(tensors({48, 1}), config, said(R"("is_swizzled_scales":true)")).expect_refused("a", {"swizzled scales"});
-  Folder(tensors({48, 1}), config).expect_refused("a", {"metadata does not say how"});
-  Folder(tensors({48, 1}), config, {{"a.weight", R"({"_type":"NVFP4Tensor"})"}})
+  Family(tensors({48, 1}), config, said(R"("is_swizzled_scales":true)")).expect_refused("a", {"swizzled scales"});
+  Family(tensors({48, 1}), config).expect_refused("a", {"metadata does not say how"});
+  Family(tensors({48, 1}), config, {{"a.weight", R"({"_type":"NVFP4Tensor"})"}})
       .expect_refused("a", {"a NVFP4Tensor of torchao, which is not read", "convert it with llmcompressor"});
 }
 
@@ -279,14 +277,14 @@ TEST(Quanto, InputScalesCountOnlyWhereActivationsAreQuantised) {
   const std::vector<OwnTensor> tensors = {
       OwnTensor("a.weight._data", DType::e5m2, {48, 96}, 0x38), counting("a.weight._scale", {48, 1}),
       OwnTensor("a.input_scale", {1}, {1.f}), OwnTensor("a.output_scale", {1}, {1.f})};
-  const Folder plain(tensors, "", {},
+  const Family plain(tensors, "", {},
                      {{"quanto_qmap.json", R"({"a":{"weights":"qfloat8_e5m2","activations":"none"}})"}});
   EXPECT_EQ(plain.checkpoint.layer("a").activations, ActivationScheme::none);
   EXPECT_EQ(plain.checkpoint.layer("a").format(), "FP8 e5m2");
-  const Folder both(tensors, "", {},
+  const Family both(tensors, "", {},
                     {{"quanto_qmap.json", R"({"a":{"weights":"qfloat8_e5m2","activations":"qfloat8_e4m3fn"}})"}});
   EXPECT_EQ(both.checkpoint.layer("a").activations, ActivationScheme::fixed);
-  const Folder odd(tensors, "", {}, {{"quanto_qmap.json", R"({"a":{"activations":"qfloat8_e5m2"}})"}});
+  const Family odd(tensors, "", {}, {{"quanto_qmap.json", R"({"a":{"activations":"qfloat8_e5m2"}})"}});
   odd.expect_refused("a", {"activations of qfloat8_e5m2 (quanto)"});
 }
 
@@ -295,8 +293,8 @@ TEST(Quanto, ACalibratedScaleWithoutTheMapIsNotDropped) {
     return std::vector<OwnTensor>{OwnTensor("a.weight._data", kE4m3, {48, 96}, 0x38),
                                   counting("a.weight._scale", {48, 1}), OwnTensor("a.input_scale", {1}, {scale})};
   };
-  EXPECT_EQ(Folder(tensors(1)).checkpoint.layer("a").activations, ActivationScheme::none);
-  Folder(tensors(0.25f)).expect_refused("a", {"no quanto_qmap.json says", "open the folder that quanto wrote"});
+  EXPECT_EQ(Family(tensors(1)).checkpoint.layer("a").activations, ActivationScheme::none);
+  Family(tensors(0.25f)).expect_refused("a", {"no quanto_qmap.json says", "open the folder that quanto wrote"});
 }
 
 TEST(Comfy, ReadsItsTensorOfJson) {
@@ -306,14 +304,14 @@ TEST(Comfy, ReadsItsTensorOfJson) {
     return std::vector<OwnTensor>{OwnTensor("a.weight", kE4m3, {48, 96}, 0x38), counting("a.weight_scale", {}),
                                   quant};
   };
-  const Folder plain(layer(R"({"format":"float8_e4m3fn"})"));
+  const Family plain(layer(R"({"format":"float8_e4m3fn"})"));
   EXPECT_EQ(plain.checkpoint.layer("a").writer, "comfy_quant");
   EXPECT_EQ(plain.checkpoint.layer("a").activations, ActivationScheme::dynamic);
-  const Folder full(layer(R"({"format":"float8_e4m3fn","full_precision_matrix_mult":true})"));
+  const Family full(layer(R"({"format":"float8_e4m3fn","full_precision_matrix_mult":true})"));
   EXPECT_EQ(full.checkpoint.layer("a").activations, ActivationScheme::none);
-  Folder(layer(R"({"format":"float8_e4m3fn","convrot":true})")).expect_refused("a", {"is rotated"});
-  Folder(layer(R"({"format":"mxfp8"})")).expect_refused("a", {"format 'mxfp8' of ComfyUI, which is not read"});
-  Folder(layer("{")).expect_refused("a", {"not valid JSON"});
+  Family(layer(R"({"format":"float8_e4m3fn","convrot":true})")).expect_refused("a", {"is rotated"});
+  Family(layer(R"({"format":"mxfp8"})")).expect_refused("a", {"format 'mxfp8' of ComfyUI, which is not read"});
+  Family(layer("{")).expect_refused("a", {"not valid JSON"});
 }
 
 TEST(Comfy, ItsMarkerOfTwoElementsLeavesActivationsUnquantised) {
@@ -323,13 +321,13 @@ TEST(Comfy, ItsMarkerOfTwoElementsLeavesActivationsUnquantised) {
         OwnTensor("model.a.scale_input", {1}, {0.5f}),      OwnTensor("other.b.weight", kE4m3, {48, 96}, 0x38),
         OwnTensor("other.b.scale_weight", {1}, {2.f}),      OwnTensor("model.scaled_fp8", kE4m3, {elements})};
   };
-  const Folder none(tensors(2));
+  const Family none(tensors(2));
   EXPECT_EQ(none.checkpoint.layer("model.a").activations, ActivationScheme::none);
   EXPECT_EQ(none.checkpoint.layer("other.b").activations, ActivationScheme::dynamic) << "it is of another model";
   ASSERT_EQ(none.checkpoint.layers().size(), 2u) << "the marker is no broken layer";
   ASSERT_EQ(none.checkpoint.unquantized().size(), 1u);
   EXPECT_EQ(none.checkpoint.unquantized()[0].why, "marks a file of scaled fp8 weights (ComfyUI)");
-  EXPECT_EQ(Folder(tensors(0)).checkpoint.layer("model.a").activations, ActivationScheme::fixed);
+  EXPECT_EQ(Family(tensors(0)).checkpoint.layer("model.a").activations, ActivationScheme::fixed);
 }
 
 TEST(Comfy, ReadsItsMetadataOfAFile) {
@@ -338,7 +336,7 @@ TEST(Comfy, ReadsItsMetadataOfAFile) {
       OwnTensor("model.a.weight", kE4m3, {128, 128}, 0x38), counting("model.a.weight_scale", {128, 4}),
       OwnTensor("model.b.weight", kE4m3, {48, 96}, 0x38),   counting("model.b.weight_scale", {}),
       OwnTensor("model.c.weight", kE4m3, {48, 96}, 0x38),   counting("model.c.weight_scale", {})};
-  const Folder folder(
+  const Family folder(
       tensors, "",
       {{"_quantization_metadata", R"({"format_version":"1.0","layers":{"a":{"format":"mxfp8"},)"
                                   R"("model.b":{"format":"float8_e4m3fn","full_precision_matrix_mult":true}}})"}});
@@ -346,11 +344,11 @@ TEST(Comfy, ReadsItsMetadataOfAFile) {
   EXPECT_EQ(folder.checkpoint.layer("model.b").writer, "comfy_quant");
   EXPECT_EQ(folder.checkpoint.layer("model.b").activations, ActivationScheme::none);
   folder.expect_refused("model.c", {"not named by the file's '_quantization_metadata'"});
-  Folder(tensors, "", {{"_quantization_metadata", "[]"}}).expect_refused("model.b", {"has no object 'layers'"});
+  Family(tensors, "", {{"_quantization_metadata", "[]"}}).expect_refused("model.b", {"has no object 'layers'"});
 }
 
 TEST(Fbgemm, IsPerChannelAndKnowsItsUpperBound) {
-  const Folder folder({OwnTensor("a.weight", kE4m3, {48, 96}, 0x38), counting("a.weight_scale", {48, 1})},
+  const Family folder({OwnTensor("a.weight", kE4m3, {48, 96}, 0x38), counting("a.weight_scale", {48, 1})},
                       R"("quant_method":"fbgemm_fp8","activation_scale_ub":1200.0)");
   const LinearLayer& layer = folder.checkpoint.layer("a");
   EXPECT_EQ(layer.weight_grid, (ScaleGrid{1, 0}));
@@ -361,11 +359,11 @@ TEST(Quark, ReadsItsGlobalConfig) {
   const std::vector<OwnTensor> tensors = {OwnTensor("a.weight", kE4m3, {48, 96}, 0x38),
                                           counting("a.weight_scale", {}), OwnTensor("a.input_scale", {1}, {1.f})};
   const std::string weight = R"("weight":{"dtype":"fp8_e4m3","qscheme":"per_tensor","is_dynamic":false})";
-  const Folder folder(tensors,
+  const Family folder(tensors,
                       R"("quant_method":"quark","global_quant_config":{)" + weight +
                           R"(,"input_tensors":{"dtype":"fp8_e4m3","qscheme":"per_tensor","is_dynamic":false}})");
   EXPECT_EQ(folder.checkpoint.layer("a").activations, ActivationScheme::fixed);
-  Folder(tensors, R"("quant_method":"quark","global_quant_config":{"weight":{"dtype":"mx","qscheme":"per_group"}})")
+  Family(tensors, R"("quant_method":"quark","global_quant_config":{"weight":{"dtype":"mx","qscheme":"per_group"}})")
       .expect_refused("a", {"of quark"});
 }
 
@@ -377,11 +375,11 @@ TEST(Quark, ActivationsThatAreComputedOtherwiseAreRefused) {
            R"("input_tensors":{"qscheme":"per_token","is_dynamic":true,)" +
            said + "}}";
   };
-  EXPECT_NO_THROW(Folder(tensors, inputs(R"("dtype":"fp8_e4m3")")).checkpoint.layer("a"));
-  Folder(tensors, inputs(R"("dtype":"int8")"))
+  EXPECT_NO_THROW(Family(tensors, inputs(R"("dtype":"fp8_e4m3")")).checkpoint.layer("a"));
+  Family(tensors, inputs(R"("dtype":"int8")"))
       .expect_refused("a", {"F8_E4M3 with activations of i8", "quantise both"});
-  Folder(tensors, inputs(R"("dtype":"fp8_e5m2")")).expect_refused("a", {"activations of e5m2"});
-  Folder(tensors, inputs(R"("dtype":"fp8_e4m3","symmetric":false)")).expect_refused("a", {"asymmetric activations"});
+  Family(tensors, inputs(R"("dtype":"fp8_e5m2")")).expect_refused("a", {"activations of e5m2"});
+  Family(tensors, inputs(R"("dtype":"fp8_e4m3","symmetric":false)")).expect_refused("a", {"asymmetric activations"});
 }
 
 TEST(Quark, SchemesOfSomeLayersAreRefused) {
@@ -392,26 +390,26 @@ TEST(Quark, SchemesOfSomeLayersAreRefused) {
       return R"("quant_method":"quark",")" + member + R"(":{)" + layers +
              R"(},"global_quant_config":{"weight":{"dtype":"fp8_e4m3","qscheme":"per_tensor"}})";
     };
-    EXPECT_NO_THROW(Folder(tensors, config("")).checkpoint.layer("a")) << member;
-    Folder(tensors, config(R"("Linear":{"weight":{"dtype":"int8"}})")).expect_refused("a", {"with a " + member});
+    EXPECT_NO_THROW(Family(tensors, config("")).checkpoint.layer("a")) << member;
+    Family(tensors, config(R"("Linear":{"weight":{"dtype":"int8"}})")).expect_refused("a", {"with a " + member});
   }
 }
 
 TEST(Strangers, AreRefusedWithWhatToDo) {
-  const Folder unknown({OwnTensor("a.weight", kE4m3, {48, 96}, 0x38), counting("a.weight_scale", {})},
+  const Family unknown({OwnTensor("a.weight", kE4m3, {48, 96}, 0x38), counting("a.weight_scale", {})},
                        R"("quant_method":"somebodys")");
   unknown.expect_refused("a", {"quant_method 'somebodys', which is not read", "convert it with llmcompressor"});
-  const Folder codes({OwnTensor("a.codes", kE4m3, {48, 96}, 0x38), OwnTensor("b.weight", DType::bf16, {2, 2})});
+  const Family codes({OwnTensor("a.codes", kE4m3, {48, 96}, 0x38), OwnTensor("b.weight", DType::bf16, {2, 2})});
   ASSERT_EQ(codes.checkpoint.layers().size(), 1u) << "fp8 tensors that nobody claims are no silent success";
   codes.expect_refused(
       "a.codes", {"is F8_E4M3 [48, 96] and not the weight of any known kind of layer", "convert the checkpoint"});
-  const Folder int8({OwnTensor("a.weight", DType::i8, {48, 96}), counting("a.SCB", {48})},
+  const Family int8({OwnTensor("a.weight", DType::i8, {48, 96}), counting("a.SCB", {48})},
                     R"("quant_method":"bitsandbytes","load_in_8bit":true)");
   EXPECT_EQ(int8.checkpoint.layer("a").activations, ActivationScheme::none);
   EXPECT_EQ(values_of(int8.checkpoint.layer("a").scale)[2], 2 / 127.f);
-  const Folder gptq({OwnTensor("a.qweight", DType::s32, {12, 96}), counting("a.scales", {1, 96})});
+  const Family gptq({OwnTensor("a.qweight", DType::s32, {12, 96}), counting("a.scales", {1, 96})});
   gptq.expect_refused("a", {"GPTQ or AWQ, which is not read"});
-  const Folder rotated({OwnTensor("a.weight", kE4m3, {48, 96}, 0x38), counting("a.weight_scale", {})},
+  const Family rotated({OwnTensor("a.weight", kE4m3, {48, 96}, 0x38), counting("a.weight_scale", {})},
                        R"("quant_method":"compressed-tensors","transform_config":{"config_groups":{"r":{}}},)"
                        R"("config_groups":{"g":{"targets":["Linear"],"weights":{"strategy":"tensor"}}})");
   rotated.expect_refused("a", {"transform_config (rotations"});

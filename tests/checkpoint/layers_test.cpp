@@ -7,7 +7,6 @@
 namespace ironcl::checkpoint {
 namespace {
 
-constexpr auto kE4m3 = DType::e4m3fn;
 const std::string kFp8Config = R"({"quantization_config":{"quant_method":"fp8","weight_block_size":[128,128],)"
                                R"("activation_scheme":"dynamic","modules_to_not_convert":["lm_head"]}})";
 

@@ -112,7 +112,7 @@ std::vector<OwnTensor> layer_with(const std::string& name, float value = 0.5f) {
           OwnTensor(name, std::vector<std::int64_t>{}, {value})};
 }
 
-std::string config_of(const std::string& members) { return R"({"quantization_config":{)" + members + "}}"; }
+std::string quantised_with(const std::string& members) { return R"({"quantization_config":{)" + members + "}}"; }
 
 /// Layer "a" of a folder of these tensors, and of this config.json where it is not empty.
 LinearLayer open_layer(const std::vector<OwnTensor>& tensors, const std::string& config,
@@ -156,7 +156,7 @@ TEST(StaticScales, AreUsedUnderEveryNameTheyHave) {
     expect_static(open_layer(layer_with(name), ""), name);
   expect_static(
       open_layer(layer_with("a.activation_scale"),
-                 config_of(R"("quant_method":"fp8","activation_scheme":"static","weight_block_size":null)")),
+                 quantised_with(R"("quant_method":"fp8","activation_scheme":"static","weight_block_size":null)")),
       "a.activation_scale");
 }
 
@@ -170,7 +170,7 @@ TEST(StaticScales, AreUsedInALoneFile) {
 }
 
 TEST(StaticScales, AreUsedInModeloptsFolders) {
-  const LinearLayer layer = open_layer(layer_with("a.input_scale"), config_of(kModelopt));
+  const LinearLayer layer = open_layer(layer_with("a.input_scale"), quantised_with(kModelopt));
   expect_static(layer, "a.input_scale");
   EXPECT_EQ(layer.weight_grid, (ScaleGrid{0, 0})) << "no strategy is given: the shape decides";
   expect_static(
@@ -182,17 +182,17 @@ TEST(StaticScales, AreUsedInModeloptsFolders) {
 TEST(StaticScales, ThatModeloptPromisesAndDoesNotGiveAreAnError) {
   auto tensors = layer_with("a.input_scale");
   tensors.pop_back();
-  expect_refused(open_layer(tensors, config_of(kModelopt)), ErrorKind::not_found, "a.input_scale", "is missing");
+  expect_refused(open_layer(tensors, quantised_with(kModelopt)), ErrorKind::not_found, "a.input_scale", "is missing");
 }
 
 TEST(StaticScales, ThatContradictTheConfigAreNeverDropped) {
   const std::string dynamic = R"("quant_method":"fp8","activation_scheme":"dynamic")";
-  expect_refused(open_layer(layer_with("a.input_scale"), config_of(dynamic)), ErrorKind::config, "a.input_scale",
+  expect_refused(open_layer(layer_with("a.input_scale"), quantised_with(dynamic)), ErrorKind::config, "a.input_scale",
                  "config.json says that they are quantised dynamically");
   const std::string weight_only =
       R"("quant_method":"compressed-tensors","config_groups":{"g":{"targets":["Linear"],"weights":{"strategy":"tensor"}}})";
-  expect_refused(open_layer(layer_with("a.input_scale"), config_of(weight_only)), ErrorKind::config, "a.input_scale",
-                 "config.json says that they are not quantised");
+  expect_refused(open_layer(layer_with("a.input_scale"), quantised_with(weight_only)), ErrorKind::config,
+                 "a.input_scale", "config.json says that they are not quantised");
 }
 
 TEST(StaticScales, OfManyValuesOrOfNanAreRefused) {
@@ -236,7 +236,7 @@ TEST(Ignored, ModulesAreReadUnderEveryNameOfTheList) {
       const TempDir dir;
       save(dir / "model.safetensors", {OwnTensor("lm_head.weight", DType::bf16, {4, 8})});
       write_file(dir / "config.json",
-                 config_of(R"("quant_method":"modelopt",")" + member + R"(":[")" + entry + R"("])"));
+                 quantised_with(R"("quant_method":"modelopt",")" + member + R"(":[")" + entry + R"("])"));
       const Checkpoint checkpoint = Checkpoint::open(dir.path());
       EXPECT_EQ(checkpoint.unquantized().at(0).why, member + " lists '" + entry + "'");
     }
@@ -244,7 +244,7 @@ TEST(Ignored, ModulesAreReadUnderEveryNameOfTheList) {
 
 TEST(Ignored, ModulesThatAreQuantisedAllTheSameAreAnError) {
   expect_refused(open_layer(layer_with("a.input_scale"),
-                            config_of(R"("quant_method":"modelopt","quant_algo":"FP8","ignore":["a"])")),
+                            quantised_with(R"("quant_method":"modelopt","quant_algo":"FP8","ignore":["a"])")),
                  ErrorKind::config, "a.weight", "ignore of config.json lists 'a'");
 }
 

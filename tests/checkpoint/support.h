@@ -23,6 +23,8 @@
 
 namespace ironcl::checkpoint {
 
+constexpr auto kE4m3 = DType::e4m3fn;
+
 inline std::filesystem::path write_file(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
   return path;

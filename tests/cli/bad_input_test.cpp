@@ -14,8 +14,6 @@ namespace {
 
 using namespace ironcl::cli_test;
 
-const std::string kLayer = data_file("block128-m7-n576-k2048.safetensors");
-
 /// `words` end with status 3 and a message that has every one of `parts`; with devices and without.
 void expect_bad_input(const std::vector<std::string>& words, const std::vector<std::string>& parts) {
   for (const Plugins plugins : {Plugins::toy, Plugins::none}) {

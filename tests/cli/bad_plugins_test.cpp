@@ -14,8 +14,6 @@ using namespace ironcl::cli_test;
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
-const std::string kLayer = data_file("block128-m7-n576-k2048.safetensors");
-
 /// A folder with a text file, a foreign library, a plugin of the next major version, and the toy.
 class PluginZoo : public ::testing::Test {
  protected:

@@ -15,8 +15,6 @@ namespace {
 
 using namespace ironcl::cli_test;
 
-const std::string kLayer = data_file("block128-m7-n576-k2048.safetensors");
-
 TEST(CommandLine, EveryCommandHasASummaryExamplesAndExitStatuses) {
   const Outcome all = ironcl_command({"--help"});
   for (const auto& command : ironcl::cli::all_commands()) {

@@ -13,8 +13,6 @@ namespace {
 using namespace ironcl::cli_test;
 namespace json = boost::json;
 
-const std::string kLayer = data_file("block128-m7-n576-k2048.safetensors");
-
 Outcome compare_on(const std::vector<std::string>& devices, const std::vector<std::string>& more = {}) {
   std::vector<std::string> words = {"compare", kLayer, "--input", kLayer + ":x"};
   for (const std::string& device : devices) words = with(words, {"--device", device});

@@ -18,8 +18,6 @@ using namespace ironcl::cli_test;
 namespace json = boost::json;
 namespace numerics = ironcl::numerics;
 
-const std::string kLayer = data_file("block128-m7-n576-k2048.safetensors");
-
 std::vector<double> expected_values() { return ironcl::checkpoint::load_matrix(kLayer, "y_f64").to_f64(); }
 
 /// y of another type, in a file of its own; `path` with ":y".

@@ -15,7 +15,7 @@ namespace {
 using namespace ironcl::cli_test;
 namespace json = boost::json;
 
-constexpr const char* kLayer = "model.layers.0.mlp";
+constexpr const char* kMlp = "model.layers.0.mlp";
 
 std::string expected(const std::string& name, const std::string& tensors) {
   return data_file("experts/" + name + ".expect.safetensors") + ":" + tensors;
@@ -27,7 +27,7 @@ TEST(Experts, CompareRunsTheWholeLayer) {
   const json::value report = outcome.json();
   ASSERT_EQ(report.at("cases").as_array().size(), 1u) << outcome.err;
   const json::value& one = report.at("cases").at(0);
-  EXPECT_EQ(one.at("layer").as_string(), kLayer);
+  EXPECT_EQ(one.at("layer").as_string(), kMlp);
   EXPECT_TRUE(contains(std::string(one.at("problem").as_string()), "8 experts of width 96, 2 per token"));
   for (const json::value& device : one.at("devices").as_array())
     EXPECT_NE(device.at("verdict").as_string(), "fail") << device;
@@ -35,7 +35,7 @@ TEST(Experts, CompareRunsTheWholeLayer) {
 
 TEST(Experts, CompareAgreesWithTransformers) {
   const Outcome outcome =
-      ironcl_command({"compare", data_file("experts/deepseek-v3"), "--layer", kLayer, "--weight-only", "--input",
+      ironcl_command({"compare", data_file("experts/deepseek-v3"), "--layer", kMlp, "--weight-only", "--input",
                       expected("deepseek-v3", "x"), "--routing", expected("deepseek-v3", "ids,weights"), "--expect",
                       expected("deepseek-v3", "y"), "--device", "ironwood:0"},
                      Plugins::real);
@@ -74,7 +74,7 @@ TEST(Experts, CompareNamesTheExpertWhoseScaleIsWrong) {
                     routing = expected("deepseek-v3", "ids,weights"), y = expected("deepseek-v3", "y");
   for (const char* type : {"f32", "bf16"})
     prints(ironcl_command(
-               {"run", data_file("experts/deepseek-v3"), "--layer", kLayer, "--input", x, "--routing", routing,
+               {"run", data_file("experts/deepseek-v3"), "--layer", kMlp, "--input", x, "--routing", routing,
                 "--device", "ironwood:0", "--out-dtype", type, "--output", right + "." + type + ".safetensors"},
                Plugins::real),
            0, {"y [11, 160]"});
@@ -97,7 +97,7 @@ TEST(Experts, CompareNamesTheExpertWhoseScaleIsWrong) {
 }
 
 TEST(Experts, CompareSaysThatSomebodyMayHaveLeftActivationsUnquantised) {
-  prints(ironcl_command({"compare", data_file("experts/deepseek-v3"), "--layer", kLayer, "--input",
+  prints(ironcl_command({"compare", data_file("experts/deepseek-v3"), "--layer", kMlp, "--input",
                          expected("deepseek-v3", "x"), "--routing", expected("deepseek-v3", "ids,weights"),
                          "--expect", expected("deepseek-v3", "y"), "--device", "ironwood:0"},
                         Plugins::real),
@@ -107,7 +107,7 @@ TEST(Experts, CompareSaysThatSomebodyMayHaveLeftActivationsUnquantised) {
 /// One token chooses two experts of eight; the others run all the same, and the report says so.
 TEST(Experts, CompareRunsExpertsThatNoTokenChose) {
   prints(ironcl_command(
-             {"compare", data_file("experts/deepseek-v3"), "--layer", kLayer, "--m", "1", "--device", "ironwood:0"},
+             {"compare", data_file("experts/deepseek-v3"), "--layer", kMlp, "--m", "1", "--device", "ironwood:0"},
              Plugins::real),
          0, {"; 6 that no token chose run apart"});
 }
@@ -115,7 +115,7 @@ TEST(Experts, CompareRunsExpertsThatNoTokenChose) {
 TEST(Experts, RunWritesResultAndRoutingThatAnotherRunTakes) {
   const Scratch scratch;
   const std::string first = scratch.path("first.safetensors"), second = scratch.path("second.safetensors");
-  const std::vector<std::string> common = {"run",     data_file("experts/qwen3-moe"), "--layer",  kLayer,
+  const std::vector<std::string> common = {"run",     data_file("experts/qwen3-moe"), "--layer",  kMlp,
                                            "--input", expected("qwen3-moe", "x"),     "--device", "ironwood:0"};
   prints(ironcl_command(with(common, {"--output", first}), Plugins::real), 0, {"ids and weights [11, 2]"});
   prints(ironcl_command(with(common, {"--output", second, "--routing", first + ":ids,weights"}), Plugins::real), 0,
@@ -137,11 +137,10 @@ TEST(Experts, WhatIsAskedWronglyIsAUsageError) {
   const std::string routing = expected("qwen3-moe", "ids,weights"), x = expected("qwen3-moe", "x");
   Outcome outcome = complains(run({"--layer", "*.up_proj", "--routing", routing, "--input", x}), 2,
                               {"--routing is about one layer of experts"});
-  outcome = run({"--layer", kLayer, "--input-q", x + ",x"});
+  outcome = run({"--layer", kMlp, "--input-q", x + ",x"});
   EXPECT_EQ(outcome.status, 2) << outcome.err;
-  complains(run({"--layer", kLayer, "--input", x, "--routing", expected("mixtral", "ids,y")}), 3,
-            {"expected [11, 2]"});
-  outcome = run({"--layer", kLayer, "--input", x, "--routing", expected("qwen3-5-stacked", "ids,weights")});
+  complains(run({"--layer", kMlp, "--input", x, "--routing", expected("mixtral", "ids,y")}), 3, {"expected [11, 2]"});
+  outcome = run({"--layer", kMlp, "--input", x, "--routing", expected("qwen3-5-stacked", "ids,weights")});
   EXPECT_EQ(outcome.status, 3);
   complains(ironcl_command({"compare", data_file("experts/mixtral"), "--layer", "*.mlp"}, Plugins::none), 3,
             {"; layers of experts: model.layers.0.block_sparse_moe"});

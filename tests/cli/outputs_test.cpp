@@ -16,16 +16,12 @@ namespace {
 using namespace ironcl::cli_test;
 namespace fs = std::filesystem;
 
-const std::string kLayer = data_file("block128-m7-n576-k2048.safetensors");
-
 struct Words {
   std::vector<std::string> words;
   Plugins plugins = Plugins::toy;
 };
 
-Words with(Words run, const std::vector<std::string>& more) {
-  return {ironcl::cli_test::with(run.words, more), run.plugins};
-}
+Words longer(Words run, const std::vector<std::string>& more) { return {with(run.words, more), run.plugins}; }
 
 const Words kCompare{{"compare", kLayer, "--device", "toy:0"}};
 const Words kRun{{"run", kLayer, "--layer", "weight", "--input", kLayer + ":x", "--device", "toy:0"}};
@@ -54,7 +50,7 @@ TEST(Outputs, ThatCannotBeWrittenAreStatus3AndNamed) {
         {scratch.path("none/file"), "No such file or directory"},
         {scratch.path(std::string(256, 'n')), "File name too long"}};
     for (const auto& [path, reason] : cases) {
-      const Outcome outcome = ironcl_command(with(run, {option, path}).words, run.plugins);
+      const Outcome outcome = ironcl_command(longer(run, {option, path}).words, run.plugins);
       EXPECT_EQ(outcome.status, 3) << outcome.command << "\n" << outcome.err;
       EXPECT_TRUE(contains(outcome.err, path + ": cannot be written: " + reason)) << outcome.command;
       EXPECT_TRUE(path == full || outcome.out.empty()) << outcome.command << outcome.out;
@@ -92,7 +88,7 @@ TEST(Outputs, NeverTakeThePlaceOfAnInput) {
       {tune, "--json=" + layer},  {tune_model, "--json=" + model}, {layers, "--json=" + config}};
   for (const auto& [all, plugins] : {std::pair{cases, Plugins::toy}, {of_real, Plugins::real}}) {
     for (const auto& [words, output] : all) {
-      const Outcome outcome = complains(ironcl_command(with({words}, {output}).words, plugins), 3,
+      const Outcome outcome = complains(ironcl_command(longer({words}, {output}).words, plugins), 3,
                                         {"cannot be written: it is an input of this command"});
       EXPECT_EQ(outcome.out, "") << "said before anything is computed";
       EXPECT_TRUE(read_file(layer) == read_file(kLayer) && read_file(other) == read_file(kLayer)) << outcome.command;
@@ -100,7 +96,7 @@ TEST(Outputs, NeverTakeThePlaceOfAnInput) {
       EXPECT_EQ(read_file(config), "{}");
     }
   }
-  EXPECT_EQ(ironcl_command(with({run}, {"--output", scratch.path("y.safetensors")}).words).status, 0);
+  EXPECT_EQ(ironcl_command(longer({run}, {"--output", scratch.path("y.safetensors")}).words).status, 0);
 }
 
 TEST(Outputs, OfOneCommandAreDifferentFiles) {
@@ -113,7 +109,7 @@ TEST(Outputs, OfOneCommandAreDifferentFiles) {
       {kBench, {"--json", there, "--markdown", link}},
       {kModel, {"--json", file, "--trace", file}}};
   for (const auto& [run, options] : cases) {
-    const Outcome outcome = ironcl_command(with(run, options).words, run.plugins);
+    const Outcome outcome = ironcl_command(longer(run, options).words, run.plugins);
     EXPECT_EQ(outcome.status, 3) << outcome.command << "\n" << outcome.err;
     EXPECT_TRUE(contains(outcome.err, "another output of this command goes there too; name another file"))
         << outcome.err;
@@ -121,18 +117,18 @@ TEST(Outputs, OfOneCommandAreDifferentFiles) {
     EXPECT_FALSE(fs::exists(file)) << outcome.command;
     EXPECT_EQ(read_file(there), "old");
   }
-  EXPECT_EQ(ironcl_command(with(kBench, {"--csv", "/dev/null", "--json", "/dev/null"}).words).status, 0);
+  EXPECT_EQ(ironcl_command(longer(kBench, {"--csv", "/dev/null", "--json", "/dev/null"}).words).status, 0);
 }
 
 TEST(Outputs, MinusIsTheStandardOutputAndNothingElseIsThere) {
   const Scratch scratch;
-  const Outcome file = ironcl_command(with(kRun, {"--output", scratch.path("y")}).words);
-  const Outcome same = ironcl_command(with(kRun, {"--output", "-"}).words);
+  const Outcome file = ironcl_command(longer(kRun, {"--output", scratch.path("y")}).words);
+  const Outcome same = ironcl_command(longer(kRun, {"--output", "-"}).words);
   ASSERT_EQ(same.status, 0) << same.err;
   EXPECT_EQ(same.out, read_file(scratch.path("y")));
   EXPECT_TRUE(contains(same.err, "y [7, 576]"));
   for (const Words& run : {kCompare, kModel, kBench}) {
-    const Outcome outcome = ironcl_command(with(run, {"--json", "-"}).words, run.plugins);
+    const Outcome outcome = ironcl_command(longer(run, {"--json", "-"}).words, run.plugins);
     EXPECT_EQ(outcome.status, 0) << outcome.command << outcome.err;
     outcome.json();
   }
@@ -156,16 +152,16 @@ TEST(Outputs, LostOnAFullDeviceAreStatus3InEveryCommand) {
       {{"inspect", kLayer}},
       {{"inspect", kLayer, "--json"}},
       kCompare,
-      with(kCompare, {"--json", "-"}),
-      with(kCompare, {"--json", scratch.path("report.json")}),
-      with(kRun, {"--output", scratch.path("y")}),
-      with(kRun, {"--output", "-"}),
+      longer(kCompare, {"--json", "-"}),
+      longer(kCompare, {"--json", scratch.path("report.json")}),
+      longer(kRun, {"--output", scratch.path("y")}),
+      longer(kRun, {"--output", "-"}),
       kModel,
-      with(kModel, {"--json", "-"}),
-      with(kModel, {"--trace", "-"}),
+      longer(kModel, {"--json", "-"}),
+      longer(kModel, {"--trace", "-"}),
       {{"model", "--machines"}, Plugins::real},
       kBench,
-      with(kBench, {"--json", "-"}),
+      longer(kBench, {"--json", "-"}),
       {{"tune", "--shape", "128x128", "--m", "1", "--budget", "2", "--save", "off", "--rotate-mib", "1", "--device",
         "opencl:0"},
        Plugins::real},
@@ -186,7 +182,7 @@ TEST(Outputs, LostOnAFullDeviceAreStatus3InEveryCommand) {
 
 TEST(Outputs, LostOnAClosedStandardOutputAreStatus3) {
   expect_lost(kCompare, ">&-", "Bad file descriptor");
-  expect_lost(with(kCompare, {"--json", "-"}), ">&-", "Bad file descriptor");
+  expect_lost(longer(kCompare, {"--json", "-"}), ">&-", "Bad file descriptor");
 }
 
 }  // namespace

@@ -19,8 +19,6 @@ using namespace ironcl::cli_test;
 namespace numerics = ironcl::numerics;
 using ironcl::checkpoint::load_matrix;
 
-const std::string kLayer = data_file("block128-m7-n576-k2048.safetensors");
-
 std::vector<std::string> run_words(const std::string& output, const std::vector<std::string>& more = {}) {
   return with({"run", kLayer, "--layer", "weight", "--output", output}, more);
 }

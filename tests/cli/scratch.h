@@ -44,6 +44,8 @@ void write_layer(const std::string& path, const std::vector<float>& scales);
 
 /// A file of tests/data.
 std::string data_file(const std::string& name);
+/// One with a layer by itself, and what torch made of it.
+inline const std::string kLayer = data_file("block128-m7-n576-k2048.safetensors");
 
 std::string read_file(const std::string& path);
 
