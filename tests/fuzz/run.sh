@@ -14,7 +14,7 @@ jobs=${JOBS:-$(nproc)}
 cmake --build build/fuzz -j "$jobs" --target "${targets[@]/#/fuzz_}" >&2
 
 # Kernels that the tests' replay of the same corpora has compiled are not compiled again.
-kernels=$PWD/build/release/tests/fuzz/pocl_cache
+kernels=$PWD/build/release/pocl_cache
 [ -d "$kernels" ] || kernels=$PWD/build/fuzz/pocl
 mkdir -p "$kernels"
 
