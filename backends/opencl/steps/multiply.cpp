@@ -44,7 +44,9 @@ class Multiply final : public Step {
       scratch_ = {Source::counter, 0};
       define("PERSISTENT_GROUPS", persistent);
     }
-    for (const auto& [name, value] : tuning) define(macro_name(name), value);
+    // What `floats` decides is QUANTISE below, so that a kernel that gets codes is compiled once.
+    for (const auto& [name, value] : tuning)
+      if (name != "floats") define(macro_name(name), value);
     defines_["A_TYPE"] = kernel_number(a.element);
     defines_["B_TYPE"] = kernel_number(problem_.b);
     defines_["D_TYPE"] = kernel_number(d_.element);
