@@ -11,93 +11,80 @@ namespace {
 
 class OpenClTrials : public TrialPrograms {
  protected:
-  std::string saying(const std::string& text) const { return program("echo '" + text + "'"); }
-  static std::string trial_of(const Config& config, const Variant& variant) {
-    const auto made = make(config);
-    return make_trials(*dynamic_cast<Device&>(*made.devices.at(0)).context(), nullptr)->why_not(variant);
+  OpenClTrials() {
+    variant.trial = Trial{};
+    variant.trial->in_child = true;
+    config.cache_dir = dir_ / "cache";
   }
+  void SetUp() override {
+    if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  }
+  std::string saying(const std::string& text) const { return program("echo '" + text + "'"); }
+  std::string trial_of(const Variant& asked) const {
+    const auto made = make(config);
+    return make_trials(*dynamic_cast<Device&>(*made.devices.at(0)).context(), nullptr)->why_not(asked);
+  }
+  Variant variant = *find_variant("gemm_tiled");
+  Config config;
 };
 
 TEST_F(OpenClTrials, AreMadeHereWhereNoChildCouldKeepItsAnswer) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
-  Variant variant = *find_variant("gemm_tiled");
-  variant.trial = Trial{};
-  variant.trial->in_child = variant.trial->or_here = true;
-  Config config;
-  config.cache_dir = dir_ / "cache";
-  EXPECT_EQ(trial_of(config, variant), "");
+  variant.trial->or_here = true;
+  EXPECT_EQ(trial_of(variant), "");
   config.trial_program = dir_ / "is_not_there";
-  EXPECT_EQ(trial_of(config, variant), "");
+  EXPECT_EQ(trial_of(variant), "");
   config.trial_program = saying("ironcl trial: the child says no");
   config.cache_dir = "";
-  EXPECT_EQ(trial_of(config, variant), "");
+  EXPECT_EQ(trial_of(variant), "");
   config.cache_dir = dir_ / "cache";
-  EXPECT_EQ(trial_of(config, variant), "the child says no");
+  EXPECT_EQ(trial_of(variant), "the child says no");
   config.trial_program = saying("ironcl trial: right");
-  EXPECT_EQ(trial_of(config, variant), "the child says no") << "an answer is kept";
+  EXPECT_EQ(trial_of(variant), "the child says no") << "an answer is kept";
   config.cache_dir = dir_ / "another";
   config.trial_program = saying("ironcl trial, for now: a child process does not see the device; not that one");
-  EXPECT_EQ(trial_of(config, variant), "") << "a device that this process has to itself";
+  EXPECT_EQ(trial_of(variant), "") << "a device that this process has to itself";
   variant.trial->or_here = false;
-  EXPECT_NE(trial_of(config, variant), "") << "where it may end the process";
+  EXPECT_NE(trial_of(variant), "") << "where it may end the process";
 }
 
 TEST_F(OpenClTrials, AreMadeAgainWhereTheChildCrashes) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
-  Variant variant = *find_variant("gemm_tiled");
-  variant.trial = Trial{};
-  variant.trial->in_child = true;
-  Config config;
-  config.cache_dir = dir_ / "cache";
   const std::string mark = dir_ / "mark";
   config.trial_program =
       program("[ -e " + mark + " ] && echo 'ironcl trial: right' || { : >" + mark + "; kill -SEGV $$; }");
-  EXPECT_EQ(trial_of(config, variant), "") << "one crash is no answer";
+  EXPECT_EQ(trial_of(variant), "") << "one crash is no answer";
   config.cache_dir = dir_ / "another";
   config.trial_program = program("kill -SEGV $$");
-  EXPECT_NE(trial_of(config, variant).find("ended by signal 11"), std::string::npos) << "two are";
+  EXPECT_NE(trial_of(variant).find("ended by signal 11"), std::string::npos) << "two are";
   config.trial_program = saying("ironcl trial: right");
-  EXPECT_NE(trial_of(config, variant).find("ended by signal 11"), std::string::npos) << "and are kept";
+  EXPECT_NE(trial_of(variant).find("ended by signal 11"), std::string::npos) << "and are kept";
 }
 
 TEST_F(OpenClTrials, OfAnotherProblemAreOthers) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
-  Variant variant = *find_variant("gemm_tiled");
-  variant.trial = Trial{};
-  variant.trial->in_child = true;
-  Config config;
-  config.cache_dir = dir_ / "cache";
   config.trial_program = saying("ironcl trial: the child says no");
-  EXPECT_EQ(trial_of(config, variant), "the child says no");
+  EXPECT_EQ(trial_of(variant), "the child says no");
   // A later version asks more of the same kernel.
   config.trial_program = saying("ironcl trial: right");
-  EXPECT_EQ(trial_of(config, variant), "the child says no");
+  EXPECT_EQ(trial_of(variant), "the child says no");
   Variant other = variant;
   other.trial->k = 512;
-  EXPECT_EQ(trial_of(config, other), "") << "more k";
+  EXPECT_EQ(trial_of(other), "") << "more k";
   other = variant;
   other.products = {{{backend::DType::e5m2}, {backend::DType::e5m2}}};
-  EXPECT_EQ(trial_of(config, other), "") << "other codes";
+  EXPECT_EQ(trial_of(other), "") << "other codes";
   other = variant;
   other.trial->tunables = {{"tile_m", 16}};
-  EXPECT_EQ(trial_of(config, other), "") << "other tunables";
+  EXPECT_EQ(trial_of(other), "") << "other tunables";
 }
 
 TEST_F(OpenClTrials, OfAnotherBuildsKernelAreNoAnswer) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
   // The child of this build, asked about a kernel whose text it does not have: as where a program for trials was
   // replaced and the plugin not.
-  Variant variant = *find_variant("gemm_tiled");
-  variant.trial = Trial{};
-  variant.trial->in_child = true;
-  Config config;
-  config.cache_dir = dir_ / "cache";
   config.trial_program = program(std::string("shift 2; exec ") + IRONCL_TRIAL_PROGRAM + " gemm_tiled another \"$@\"");
   EXPECT_EQ(
-      trial_of(config, variant),
+      trial_of(variant),
       "the program for trials beside the plugin has another gemm_tiled than the plugin: install both of one build");
   config.trial_program = saying("ironcl trial: right");
-  EXPECT_EQ(trial_of(config, variant), "") << "which was not kept";
+  EXPECT_EQ(trial_of(variant), "") << "which was not kept";
 }
 
 TEST_F(OpenClTrials, InAChildComeOutAsHere) {

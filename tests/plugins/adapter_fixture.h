@@ -58,6 +58,12 @@ class AdapterTest : public ::testing::Test {
     error = sized<ironcl_error>();
   }
   void TearDown() override {
+    destroy_all();
+    script().before.clear();
+  }
+
+  /// Every object, and the plugin.
+  void destroy_all() const {
     for (ironcl_event event : events) table->event_destroy(event);
     table->weights_destroy(weights);
     table->op_destroy(gemm);
@@ -68,7 +74,6 @@ class AdapterTest : public ::testing::Test {
     table->buffer_destroy(buffer);
     table->queue_destroy(queue);
     table->unload();
-    script().before.clear();
   }
 
   void load() {

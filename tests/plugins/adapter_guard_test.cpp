@@ -207,16 +207,7 @@ TEST_F(AdapterGuard, AForkedChildIsToldInEverySlotAndMayDestroy) {
       error = sized<ironcl_error>();
       expect(call() == IRONCL_UNAVAILABLE && says({"forked", "load plugins after the fork"}), slot);
     }
-    for (ironcl_event event : events) table->event_destroy(event);
-    table->weights_destroy(weights);
-    table->op_destroy(gemm);
-    table->op_destroy(quantize);
-    table->op_destroy(route);
-    table->op_destroy(activate);
-    table->op_destroy(combine);
-    table->buffer_destroy(buffer);
-    table->queue_destroy(queue);
-    table->unload();
+    destroy_all();
     expect(script().calls.empty(), "the backend was called");
     expect(script().live_objects == live, "an object of the backend was released");
     _exit(wrong);
