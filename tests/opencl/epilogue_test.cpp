@@ -21,7 +21,7 @@ std::vector<Case> problems(const Variant& variant, backend::Device& device) {
       c.bias = bias ? DType::f32 : DType::none;
       c.ldd = 133;
       c.weakest = backend::AccuracyClass::tensor14;
-      c.options = {{"variant", variant.name}};
+      c.options = quick(variant.name);
       if (bias && find_tunable(variant, "split_k") != nullptr) c.options.emplace_back("split_k", "2");
       if (device.supports(c.desc()).reason == backend::Reason::none) all.push_back(c);
     }

@@ -178,29 +178,32 @@ TEST_F(OpenClGrouped, CountsAreClampedAndNeverTrusted) {
 }
 
 TEST_F(OpenClGrouped, GatheredRowsAreRight) {
-  int ran = 0;
+  int ran = 0, turn = 0;
   for (const backend::Options& options : grouped_variants()) {
+    ++turn;  // Every second variant is masked with codes, the others with what is to be quantised.
     for (const DType source : {DType::none, DType::bf16}) {
-      for (const bool masked : {false, true}) {
-        ran += check_grouped({.m = masked ? 10 : 25,
-                              .n = 50,
-                              .k = 260,
-                              .a_source = source,
-                              .lda = 272,
-                              .options = options,
-                              .counts = {5, 0, 9, 1, 7},
-                              .masked = masked,
-                              .a_rows = 6});
-      }
+      const bool masked = (source == DType::none) == (turn % 2 == 0);
+      ran += check_grouped({.m = masked ? 10 : 25,
+                            .n = 50,
+                            .k = 260,
+                            .a_source = source,
+                            .lda = 272,
+                            .options = options,
+                            .counts = {5, 0, 9, 1, 7},
+                            .masked = masked,
+                            .a_rows = 6});
     }
   }
-  EXPECT_GE(ran, 8);  // Two kernels run everywhere.
+  EXPECT_GE(ran, 4);  // Two kernels run everywhere.
 }
 
 TEST_F(OpenClGrouped, EveryTypeGridBiasAndOutputIsRight) {
-  std::uint32_t seed = 60;
+  std::uint32_t seed = 60, turn = 0;
   for (const backend::Options& options : grouped_variants()) {
+    ++turn;
+    // Half of them with each variant, the others with the next one: without groups each variant has them all.
     const auto with = [&](auto change) {
+      if (++turn % 2 == 0) return;
       Case g{.m = 24, .n = 77, .k = 330, .options = options, .seed = ++seed, .counts = {4, 0, 18, 1}};
       change(g);
       check_grouped(g);
@@ -231,7 +234,7 @@ TEST_F(OpenClGrouped, OneMatrixIsTheDensePlanBitForBit) {
   auto all = grouped_variants();
   all.push_back({});
   for (const backend::Options& options : all) {
-    for (const std::int32_t m : {1, 19, 70}) {
+    for (const std::int32_t m : {1, 70}) {
       for (const DType source : {DType::none, DType::f32}) {
         const Case dense = allowed({.m = m, .n = 70, .k = 1100, .a_source = source, .options = options});
         Case g = dense;

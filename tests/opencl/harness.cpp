@@ -51,4 +51,12 @@ const std::vector<std::shared_ptr<backend::Device>>& devices() {
 
 std::string why_no_devices() { return reason(); }
 
+backend::Options quick(const std::string& variant) {
+  backend::Options options{{"variant", variant}};
+  if (variant == "gemm_tiled")
+    options.insert(options.end(), {{"tile_m", "16"}, {"tile_n", "32"}, {"tile_k", "16"}, {"work_m", "2"}});
+  if (variant == "gemm_skinny") options.insert(options.end(), {{"tile_m", "2"}, {"lanes", "4"}, {"slices", "2"}});
+  return options;
+}
+
 }  // namespace ironcl::opencl::testing

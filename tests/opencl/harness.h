@@ -38,6 +38,9 @@ struct Made {
 };
 Made make(const Config& config, backend::Log* log = nullptr);
 
+/// Options that name a variant; of the tiled ones, tiles that build quickly.
+backend::Options quick(const std::string& variant);
+
 /// What setArg() takes for a value, or for a buffer of a Memory.
 template <class T>
 const T& argument(const T& value) {
