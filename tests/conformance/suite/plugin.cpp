@@ -61,9 +61,11 @@ Plugin::Plugin(const std::filesystem::path& file, const Options& options) {
   // NOTES: never destroyed, see the head of the file.
   static auto* const kept = new std::vector<std::unique_ptr<boost::dll::shared_library>>();
   const auto& library = kept->emplace_back(std::make_unique<boost::dll::shared_library>());
-  std::error_code failure;
-  library->load(std::filesystem::absolute(file), failure, boost::dll::load_mode::rtld_now);
-  if (failure) throw std::runtime_error(fmt::format("{}: cannot be opened: {}", file.string(), failure.message()));
+  try {
+    library->load(std::filesystem::absolute(file), boost::dll::load_mode::rtld_now);
+  } catch (const std::system_error& failure) {  // Its text has the loader's, which an error code would not.
+    throw std::runtime_error(fmt::format("{}: cannot be opened: {}", file.string(), failure.what()));
+  }
   if (!library->has(IRONCL_PLUGIN_QUERY_SYMBOL)) {
     throw std::runtime_error(
         fmt::format("{}: is a library, but exports no {}", file.string(), IRONCL_PLUGIN_QUERY_SYMBOL));
