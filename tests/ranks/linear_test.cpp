@@ -451,6 +451,24 @@ TEST(Linear, LocalColumnsOfOneSplitAreTheInputOfTheNext) {
   }
 }
 
+/// On which its bits depend: by themselves the parts have other tunables on a CPU with AMX.
+TEST(Linear, ColumnsHaveThePlanOfTheWholeLayer) {
+  const auto text = [](const Gemm& gemm) {
+    const ironcl_op_info info = gemm.info();
+    return std::string(info.variant) + ' ' + std::string(info.tuning);
+  };
+  for (const Device& device : devices()) {
+    for (const int rows : {128, 640}) {
+      const Example example(layer_of(200, 512, 4 * rows));
+      const std::string whole = text(Gemm(device, example.whole().problem));
+      on_ranks(4, [&](Group& group) {
+        const Linear linear(group, turn(device, group.rank()), example.whole(), {});
+        EXPECT_EQ(text(linear.plan()), whole) << device.uri() << ' ' << rows;
+      });
+    }
+  }
+}
+
 TEST(Linear, SaysWhatDoesNotFit) {
   const Example example(layer_of(4, 256, 128));
   const auto said = [&](const Choices& choices) {
