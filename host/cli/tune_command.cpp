@@ -80,7 +80,7 @@ class TuneCommand final : public Command {
     device_ = real_devices(registry, uri_.empty() ? std::vector<std::string>{} : std::vector{uri_}).front();
     const bool saves = folder_ != "off";
     start_ = seconds_now();
-    say("{}: {}\n{} problems in {:.0f} s; tables: {}\n", device_.uri(), device_.name(), todo_.size(), budget_,
+    say("{}: {}\nproblems: {}, in {:.0f} s; tables: {}\n", device_.uri(), device_.name(), todo_.size(), budget_,
         saves ? "merged into " + folder_ + " after each problem"
               : "none, results are only printed (--save DIR keeps them)");
     TuneReport report([this](const std::string& text) { say("{}", text); });

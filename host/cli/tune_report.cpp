@@ -122,9 +122,9 @@ void TuneReport::finish(const ironcl::Device& device, double budget_seconds, dou
   std::string text =
       fmt::format("\n{}{} searched in {:.1f} s of {:.0f}, {} known from before, {} not reached\n",
                   ended.empty() ? "" : ended + ": ", searched_, seconds, budget_seconds, known_, not_reached_.size());
-  text += fmt::format(
-      "{} candidates tried, {} wrong, {} failed; {} valid ones were skipped{}\n", tried_, wrong_, failed_, skipped_,
-      out_of_time_ == 0 ? "" : fmt::format(" ({} searches ended because their time was up)", out_of_time_));
+  text +=
+      fmt::format("{} candidates tried, {} wrong, {} failed; {} valid ones were skipped{}\n", tried_, wrong_, failed_,
+                  skipped_, out_of_time_ == 0 ? "" : fmt::format(" (searches out of time: {})", out_of_time_));
   if (!ratios_.empty()) {
     double logs = 0;
     for (const double ratio : ratios_) logs += std::log(ratio);
