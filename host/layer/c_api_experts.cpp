@@ -111,7 +111,7 @@ ironcl_status ironcl_experts_create(ironcl_checkpoint checkpoint, const char* na
         layer::source_of(checkpoint->checkpoint, found, (given.flags & IRONCL_EXPERTS_WEIGHT_ONLY) == 0);
     const std::int64_t experts = source->form().routing.experts, first = given.first_expert;
     if (first + given.local_experts > experts || (given.local_experts == 0 && first != 0))
-      invalid(fmt::format("experts {} to {} of {}", first, first + given.local_experts - 1, experts));
+      invalid(fmt::format("{} experts from {} on are asked for, of {}", given.local_experts, first, experts));
     const layer::LocalExperts local(*source, first, given.local_experts == 0 ? experts : given.local_experts,
                                     first == 0);
     *out_experts = std::make_unique<ironcl_experts_t>(*api, device, local, chosen).release();

@@ -123,6 +123,15 @@ TEST_F(ExpertsApi, GivesTheBitsOfTheClasses) {
               IRONCL_INVALID_ARGUMENT)
         << "0 tokens";
     choices.tokens = example.input.tokens;
+    for (const std::uint32_t local : {0u, 8u}) {
+      choices.first_expert = 1;
+      choices.local_experts = local;
+      EXPECT_EQ(ironcl_experts_create(checkpoint, "model.layers.0.mlp", &device.api(), device.handle(), &choices,
+                                      &experts, &error),
+                IRONCL_INVALID_ARGUMENT);
+      EXPECT_NE(std::string(error.message).find("experts from 1 on"), std::string::npos) << error.message;
+    }
+    choices.first_expert = choices.local_experts = 0;
     choices.y_dtype = IRONCL_F32;
     const ironcl_status made = ironcl_experts_create(checkpoint, "model.layers.0.mlp", &device.api(), device.handle(),
                                                      &choices, &experts, &error);

@@ -255,7 +255,7 @@ TEST(Ranks20, DevicesOfOneProcessHaveTheBitsOfRanksOfOne) {
   for (const Choices& choices : {Choices{.ragged = true}, Choices{.split = Split::row}}) {
     const Bytes want = choices.ragged ? example.alone(all[1]) : example.spread(all[1], 2, choices);
     on_ranks(2, [&](Group& group) {
-      Linear linear(group, all[static_cast<std::size_t>(1 + group.rank())], example.whole(), choices);
+      Linear linear(group, all[static_cast<std::size_t>(group.rank()) + 1], example.whole(), choices);
       for (int call = 0; call < 20; ++call) {
         Bytes d(example.d_bytes());
         linear.run(7, example.made.a, d);
