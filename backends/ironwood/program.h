@@ -64,7 +64,7 @@ struct Operands {
   std::vector<MatrixRows> rows;  ///< For a grouped problem: the rows of each matrix.
 };
 
-/// The arrays of a call of `m` rows (at least 1), tight and without data. Of a grouped problem all its rows(), as
+/// The arrays of a call of `m` rows (at least 1), tight and without data. For a grouped problem all its rows(), as
 /// plan.matrix_rows schedules them.
 Operands describe_operands(const Plan& plan, std::int64_t m);
 

@@ -15,7 +15,7 @@ struct ScaleGrid {
   std::int64_t group_rows = 0;
   std::int64_t group_cols = 0;
   std::int64_t row_origin =
-      0;  ///< Place of row 0 within its block: of a slice of a larger matrix. 0 to group_rows - 1.
+      0;  ///< Place of row 0 within its block, in a slice of a larger matrix: 0 to group_rows - 1.
   std::int64_t col_origin = 0;
 
   friend constexpr bool operator==(const ScaleGrid&, const ScaleGrid&) = default;

@@ -74,8 +74,8 @@ Pass one_launch_pass(const char* kernel, const Tuning& t, const Problem& p, cons
 }
 
 constexpr int kMostPersistentGroups = 128;
-constexpr std::int64_t kMostPersistentBytes =
-    128 << 10;  ///< Well within a core's second cache, and any local memory of one.
+constexpr std::int64_t kMostPersistentBytes = 128
+                                              << 10;  ///< Fits a core's second cache, and any device's local memory.
 
 /// For how many K groups of `rows` rows, `group_bytes` each, a work-group of `p` has room: a power of two, so that
 /// problems share programs; 0 where it does not stay. Of several tiles of rows each is multiplied with columns that

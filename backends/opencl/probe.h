@@ -60,7 +60,7 @@ struct Features {
   std::string amx_why_not = "this was not asked";
   /// The same for the dot products of bf16 and bytes (AVX512-BF16, VNNI).
   std::string dot_products_why_not = "this was not asked";
-  /// Of those, instructions per multiply-add of f32 of the same width: matrix_unit.h.
+  /// Their instructions per f32 multiply-add of the same width: matrix_unit.h.
   double dot_products_of_bf16 = 1, dot_products_of_bytes = 1;
 
   /// What stays near a core: no less than its local memory, and a second cache as large as any CPU has.

@@ -79,7 +79,7 @@ struct Problem : backend::GemmDesc {
   std::vector<std::pair<std::int64_t, double>> likely_rows() const;
 };
 
-/// An option that says something of the problem and asks for no kernel.
+/// An option that describes the problem rather than choosing a kernel.
 inline constexpr std::string_view kExpectedRows = "expected_rows";
 
 /// The K group: the widest of 128, 64, 32, and of four-bit weights 16, that divides both operands' scale groups. 0

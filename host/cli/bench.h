@@ -79,7 +79,7 @@ bool bench_chain(const Device& device, const std::vector<MeasuredLayer>& product
 
 /// Bytes of codes and scales of an expert's three matrices.
 double expert_bytes(const layer::ExpertsForm& form, const layer::GatedForm& expert);
-/// Two for each multiply-add of a call, the router's apart.
+/// Operations of a call, two per multiply-add, without the router's.
 double flops_of(const layer::ExpertsForm& form, std::int64_t tokens);
 
 BenchTable experts_table(BenchTable::Say say);

@@ -31,7 +31,7 @@ class RanksOptions {
   /// open() on every process: where it fails on one, or files differ, CommandError bad_input on all of them, the
   /// same.
   checkpoint::Checkpoint open(const std::function<checkpoint::Checkpoint()>& open);
-  /// The device that stands for the ranks: of a process its own; of threads the first. `uris`: of each thread one, or
+  /// The device that represents the ranks: a process's own; with threads the first. `uris`: of each thread one, or
   /// of which processes take one in turn; commas separate them too.
   std::vector<ironcl::Device> devices(const ironcl::Registry& registry, const std::vector<std::string>& uris);
   /// " --device URI ..." of ranks, for a command to be pasted; empty without --ranks.

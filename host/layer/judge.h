@@ -128,7 +128,7 @@ struct JudgeSettings {
   Substitute* substitute = nullptr;                   ///< Runs in place of the devices, which are one.
 };
 
-/// Whether `later`, for which a weaker class was allowed, is what `earlier` is: the same device, in the same class.
+/// Whether `later`, for which a weaker class was allowed, repeats `earlier`: the same device in the same class.
 bool repeats(const DeviceReport& earlier, const DeviceReport& later) noexcept;
 
 /// Which value of a call's list is wrong first, in words: "expert 3, up: token 5, column 17 is ..."; empty where

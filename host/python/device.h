@@ -110,7 +110,7 @@ class Linear : public std::enable_shared_from_this<Linear> {
 
   std::shared_ptr<Device> device_;
   GemmDesc desc_;
-  std::optional<Layer> layer_;  ///< Of a checkpoint, which gives the weights again.
+  std::optional<Layer> layer_;  ///< A checkpoint's layer, which gives the weights again.
   std::vector<Weights> weights_;
   Buffer bias_, input_scale_;
   std::map<Key, Call> calls_;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Static scales of activations: from recorded activations, the largest magnitude that a scale tells from larger ones.
+// Static scales of activations: from recorded activations, the largest magnitude that a scale does not clip.
 #pragma once
 
 #include <cstdint>

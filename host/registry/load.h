@@ -50,7 +50,7 @@ struct PluginRecord {
   std::vector<std::string> remarks;  ///< devices that were left out, and why
 };
 
-/// How far a file came.
+/// How far a file got.
 struct LoadOutcome {
   std::uint32_t step = IRONCL_STEP_FOUND;
   std::uint32_t outcome = IRONCL_REPORT_REFUSED;

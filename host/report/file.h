@@ -63,9 +63,9 @@ class OutputFile {
 /// Writes `bytes` to `path` in one call. Text that goes to a terminal is made visible (visible.h). Throws FileError.
 void write_file(const std::filesystem::path& path, std::string_view bytes);
 
-/// Before the work whose results go to `outputs`, of which an empty one is none: throws FileError where one cannot be
-/// written, or is one of the `inputs`, by whatever name, which would be lost, or another output, of which only the
-/// last would be left.
+/// To be called before the work whose results go to `outputs`; empty ones are skipped. Throws FileError where an
+/// output cannot be written, or is, by whatever name, one of the `inputs`, which would be lost, or another output, of
+/// which only the last would be left.
 void check_outputs(const std::vector<std::filesystem::path>& outputs,
                    const std::vector<std::filesystem::path>& inputs = {});
 

@@ -28,7 +28,7 @@ std::vector<Product> products_of(const layer::ExpertsForm& form, std::int64_t to
 /// Whether two products differ in nothing but their rows.
 bool of_same_weights(const Product& a, const Product& b);
 
-/// How much of the time a problem is given, relative to others: building its kernels, and running them.
+/// A problem's share of the time, relative to others: for building its kernels, and for running them.
 double share_of(const report::Problem& problem);
 
 /// The product's table, with the names by which `space` says that tables speak for the device.
