@@ -5,7 +5,7 @@
 // and IA-32 Architectures Software Developer's Manual, volume 2. Memory operands are [rax + rdx].
 //
 // Eight tiles of 16 rows of 64 bytes: sums in 0 to 3, A in 4 and 5, B in 6 and 7.
-// KIND 1: bf16. A: row i has k side by side. B: row k / 2 has the pairs (k, k + 1) of 16 columns. STEP is 32 k.
+// KIND 1: bf16. A: row i has k side by side. B: row k / 2 has the pairs (k, k + 1) of 16 columns. STEP is 32 k, or 16 where the K group is 16.
 // KIND 2: int8. A: as bf16. B: row k / 4 has four k of 16 columns. STEP is 64 k, or 32 where the K group is 32.
 // Set by the including file: KIND, GROUP. Set by the host: AMX, without which the file is empty.
 // A file that comes before and defines TILE_INSTRUCTIONS has its own tile_state and instructions: tests do them by hand, on processors
@@ -24,7 +24,7 @@ typedef struct __attribute__((aligned(64))) {
 #define STEP (GROUP < 64 ? GROUP : 64)
 #define ELEMENT_BYTES 1
 #else
-#define STEP 32
+#define STEP (GROUP < 32 ? GROUP : 32)
 #define ELEMENT_BYTES 2
 #endif
 #define STEP_BYTES (STEP * ELEMENT_BYTES)   // A row of a tile of A.
@@ -130,7 +130,7 @@ typedef struct {
 #define HIGH_WRONG_ 0x38, 0x38, 0x38, 0x38, 0x38, 0x0f, 0, 0
 #define LOW_WRONG_ 0, 0, 0, 0, 0, 0xa0, 0x40, 0x20
 #endif
-#if KIND == 1
+#if KIND == 1 && BITS_OF(B_TYPE) >= 8
 typedef char char64 __attribute__((ext_vector_type(64)));
 #define EIGHT_ZEROS_ 0, 0, 0, 0, 0, 0, 0, 0
 #define IN_EACH_LANE_AGAIN_(...) ((uchar64)(__VA_ARGS__, __VA_ARGS__, __VA_ARGS__, __VA_ARGS__))

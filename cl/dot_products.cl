@@ -57,24 +57,7 @@ static inline __attribute__((always_inline)) uchar64 permute_bytes(uchar64 low, 
       ONE_BY_ONE_(c + 13), ONE_BY_ONE_(c + 14), ONE_BY_ONE_(c + 15)
 #endif
 
-#if KIND == 1 && BITS_OF(B_TYPE) < 8
-/// bf16 of the codes, twice: what chooses is the five lowest bits of 16, of which a code is four.
-typedef ushort ushort32 __attribute__((ext_vector_type(32)));
-typedef ushort32 code_table;
-
-static inline code_table make_code_table(void) {
-  ushort halves[32] __attribute__((aligned(64)));
-  for (uint i = 0; i < 32; ++i) halves[i] = (ushort)(as_uint(DECODE(B_TYPE)(i & 15u)) >> 16);
-  return *(ushort32*)halves;
-}
-
-/// Of words of eight codes, one for each column, the pair of the codes 0 and 4 (VPERMW).
-static inline __attribute__((always_inline)) uint16 decode_pairs(uint16 words, const code_table* table) {
-  uint16 pairs;
-  __asm__("vpermw %2, %1, %0" : "=v"(pairs) : "v"(words), "v"(*table));
-  return pairs;
-}
-#elif KIND == 1
+#if KIND == 1 && BITS_OF(B_TYPE) >= 8
 /// bf16 of the codes 0 to 127, low and high bytes apart; codes from 128 on are those with the sign.
 typedef struct {
   uchar64 low[2], high[2];
@@ -94,7 +77,7 @@ static inline code_table make_code_table(void) {
                             PAIRS_OF_K};
   return table;
 }
-#else
+#elif KIND == 2
 typedef int code_table;
 static inline code_table make_code_table(void) { return 0; }
 #endif

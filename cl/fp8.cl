@@ -211,6 +211,8 @@ typedef uchar held_8;
 typedef ushort held_16;
 typedef uint held_32;
 #define HELD(TYPE) JOIN(held_, BITS_OF(TYPE))
+/// Of B, how many of those hold `count`.
+#define HOLDERS(count) ((count) / (BITS_OF(B_TYPE) < 8 ? 8 / BITS_OF(B_TYPE) : 1))
 
 #define load_held_8(at) vload16(0, at)
 #define load_held_16(at) vload16(0, at)

@@ -17,11 +17,12 @@
 // A_TYPE is 3 (bf16: codes decoded, or floats) or 7.
 // A: groups of tiles, as quantize_tiles and pack_tiles make them with TILE 16 and TILE_FORM 3 or 7 (a_tiles.cl), with its scales and
 // the count of blocks taken.
-// B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
+// B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32; of four bits each, those of eight k (gemm_stream.cl).
 // Local memory: 2 * UNIT * GROUP * bytes + BLOCK_M * BLOCK_N * 64 + 4608 B, bytes 2 (bf16) or 1 (int8): = 102912 B with the defaults.
 // Origin: two by two tiles after Intel's optimisation manual and oneDNN; decoding beside multiplying is gemm_panel's.
 #define TAKEN ((volatile __global uint*)(sa + sa_at + (ulong)((m + TILE_ROWS - 1) / TILE_ROWS) * sa_ld * TILE_ROWS))
 #define TOGETHER (BLOCK_N < 64 ? 4 : 1)
+#define PANEL 32
 #include "tile.cl"
 
 #ifndef BLOCK_M
@@ -48,14 +49,16 @@
 #endif
 #include "amx.cl"
 
-#define PANEL 32
 #define UNIT (BLOCK_N < 64 ? 32 : 64)      // Columns that are decoded together: two or four tiles of B.
 #define PAIRS (UNIT / 32)                // Of tiles.
 #define SLOT_BYTES (GROUP * UNIT * ELEMENT_BYTES)  // Of one unit.
 #define SLOT_ROW (UNIT * 4)                        // Bytes of a row of a slot: the tiles side by side, 64 bytes of each.
 #define K_OF_ROW (4 / ELEMENT_BYTES)
-#define LINE 256                                   // What is decoded at once: a row,
-#define ROWS_OF_LINE (LINE / SLOT_ROW)             // or two.
+// What is decoded at once: a row, or two; of codes of four bits four or eight, for a word of theirs has eight k of a column.
+#define FOUR_BITS (BITS_OF(B_TYPE) < 8)
+#define LINE (FOUR_BITS ? 1024 : 256)
+#define ROWS_OF_LINE (LINE / SLOT_ROW)
+#define LINE_CODES HOLDERS(ROWS_OF_LINE * K_OF_ROW * PANEL)  // Bytes of a panel.
 #define SLOT_LINES (SLOT_BYTES / LINE)
 #define STEPS (GROUP / STEP)
 #define A_TILE_BYTES (TILE_ROWS * GROUP * ELEMENT_BYTES)  // A tile of rows through a K group.
@@ -70,7 +73,25 @@
 #define CODES_AHEAD 4096  // Bytes: gemm_stream.cl says why.
 
 /// A line: 32 columns of `low`, then of `high`. In a unit of 64 columns these are its panels. In one of 32 they are the same panel at this
-/// row and the next.
+/// row and the next, or at this word and the next.
+#if FOUR_BITS
+static inline __attribute__((always_inline)) void decode_line(__local uchar* to, __global const uchar* low, __global const uchar* high,
+                                                              const code_table* table) {
+#pragma unroll
+  for (int part = 0; part < 2; ++part) {
+    __global const uchar* words = part == 0 ? low : high;
+    PREFETCH_FAR(words + CODES_AHEAD);
+    PREFETCH_FAR(words + CODES_AHEAD + 64);
+    const uint16 first = *(__global const uint16*)words, second = *(__global const uint16*)(words + 64);
+#pragma unroll
+    for (int row = 0; row < 4; ++row) {
+      __local uint16* parts = (__local uint16*)(to + (PAIRS == 2 ? row * SLOT_ROW + part * 128 : (4 * part + row) * SLOT_ROW));
+      parts[0] = decode_pairs(first >> (uint16)((uint)(4 * row)), table);
+      parts[1] = decode_pairs(second >> (uint16)((uint)(4 * row)), table);
+    }
+  }
+}
+#else
 static inline __attribute__((always_inline)) void decode_line(__local uchar* to, __global const uchar* low, __global const uchar* high) {
   __local uchar64* parts = (__local uchar64*)to;
   PREFETCH_FAR(low + CODES_AHEAD);
@@ -96,24 +117,31 @@ static inline __attribute__((always_inline)) void decode_line(__local uchar* to,
   parts[3] = INTERLEAVE_HIGH(right.low, right.high);
 #endif
 }
+#endif
 
 /// The decoding of a unit, a share at a time.
 typedef struct {
   __local uchar* to;                  // The next line, from
   __global const uchar *low, *high;   // these codes.
   int left, real;                     // Lines still to make; those of them that are no padding.
+#if FOUR_BITS
+  const code_table* table;
+#define TABLE_OF(d) , (d)->table
+#else
+#define TABLE_OF(d)
+#endif
 } decoding;
 
 static inline __attribute__((always_inline)) void decode_some(decoding* d, int lines) {
   for (int i = min(lines, d->left); i > 0; --i) {
     if (d->real > 0) {
-      decode_line(d->to, d->low, d->high);
+      decode_line(d->to, d->low, d->high TABLE_OF(d));
     } else {
       for (int j = 0; j < LINE; j += 64) *(__local uchar64*)(d->to + j) = (uchar64)(0);
     }
     d->to += LINE;
-    d->low += ROWS_OF_LINE * K_OF_ROW * PANEL;
-    d->high += ROWS_OF_LINE * K_OF_ROW * PANEL;
+    d->low += LINE_CODES;
+    d->high += LINE_CODES;
     --d->left;
     --d->real;
   }
@@ -273,6 +301,9 @@ void gemm_amx(GEMM_ARGS) {
   __local float sums[4 * TILE_SUMS] __attribute__((aligned(64)));  // Stored after those of the block before were added.
   __local float scales_b[2][UNIT] __attribute__((aligned(64)));
   tile_state state;
+#if FOUR_BITS
+  const code_table table = make_code_table();
+#endif
   const int columns = (n + BLOCK_N - 1) / BLOCK_N;
   EACH_UNIT(columns)
   EACH_PART {
@@ -280,12 +311,12 @@ void gemm_amx(GEMM_ARGS) {
     OF_MATRIX(here)
     const int first_n = here.column * BLOCK_N, first_tile = here.first_tile, tiles = here.tiles;
     const int units = min(BLOCK_N / UNIT, (n - first_n + UNIT - 1) / UNIT);
-    __global const uchar* block_b = b_here + (ulong)first_n * (ulong)k_pad;
+    __global const uchar* block_b = b_here + HOLDERS((ulong)first_n * (ulong)k_pad);
 #if UNIT == 64
     // A unit whose second panel is past the last column reads its first panel twice.
-#define HIGH_CODES(unit) (first_n + (unit) * UNIT + PANEL < n_pad ? (ulong)k_pad * PANEL : 0ul)
+#define HIGH_CODES(unit) (first_n + (unit) * UNIT + PANEL < n_pad ? HOLDERS((ulong)k_pad * PANEL) : 0ul)
 #else
-#define HIGH_CODES(unit) (K_OF_ROW * PANEL)
+#define HIGH_CODES(unit) (LINE_CODES / 2)
 #endif
 
     const int all_groups = (k + GROUP - 1) / GROUP, block_sums = units * BLOCK_M * UNIT_SUMS;
@@ -294,8 +325,11 @@ void gemm_amx(GEMM_ARGS) {
     configure_tiles(&state, min(here.end_row - here.first_row, here.height));
     for (int i = 0; i < block_sums; i += 16) *(__local float16*)(totals + i) = (float16)(0.0f);
     work_beside beside;
+#if FOUR_BITS
+    beside.next.table = &table;
+#endif
     beside.next.to = slots[0];
-    beside.next.low = block_b + (ulong)(first_group * GROUP) * PANEL;
+    beside.next.low = block_b + HOLDERS((ulong)(first_group * GROUP) * PANEL);
     beside.next.high = beside.next.low + HIGH_CODES(0);
     beside.next.left = SLOT_LINES;
     beside.next.real = (k_pad - first_group * GROUP) / K_OF_ROW / ROWS_OF_LINE;
@@ -321,7 +355,7 @@ void gemm_amx(GEMM_ARGS) {
         const int next_unit = unit + 1 < units ? unit + 1 : 0, next_k = first_k + (unit + 1 < units ? 0 : GROUP);
         __local const uchar* slot = slots[turn & 1];
         beside.next.to = slots[(turn + 1) & 1];
-        beside.next.low = block_b + (ulong)next_unit * (ulong)k_pad * UNIT + (ulong)next_k * PANEL;
+        beside.next.low = block_b + HOLDERS((ulong)next_unit * (ulong)k_pad * UNIT + (ulong)next_k * PANEL);
         beside.next.high = beside.next.low + HIGH_CODES(next_unit);
         beside.next.left = next_k < end_k ? (min(GROUP, k - next_k) + STEP - 1) / STEP * B_ROWS / ROWS_OF_LINE : 0;
         beside.next.real = (k_pad - next_k) / K_OF_ROW / ROWS_OF_LINE;
@@ -330,9 +364,10 @@ void gemm_amx(GEMM_ARGS) {
         __local float* scales = scales_b[turn & 1];
         {
           const int col = first_n + unit * UNIT;
-          __global const float* from = SCALES_OF_B(first_k, col);
-          for (int i = 0; i < UNIT; i += 16)
-            *(__local float16*)(scales + i) = vload16(0, from + (i < PANEL || col + PANEL < n_pad ? i : i - PANEL));
+          for (int i = 0; i < UNIT; i += 16) {
+            const int panel = i < PANEL || col + PANEL < n_pad ? i / PANEL * PANEL : 0;
+            *(__local float16*)(scales + i) = SCALES_16(SCALES_OF_B(first_k, col + panel) + i % PANEL, GLOBAL_OF_B);
+          }
         }
         for (int tile = 0; tile < tiles; tile += 2) {
           __global const uchar* tile_a = group_a + (ulong)tile * A_TILE_BYTES;

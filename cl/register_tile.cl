@@ -17,18 +17,16 @@
 #define IN_UNITS_OF_ONE(sum) ((sum) * WEIGHT_UNIT(B_TYPE))
 #endif
 
-// Packed weights as they lie in memory; how many of those hold `count` weights; the K_TOGETHER k of a column that lie together, and so the
+// Packed weights as they lie in memory, of which HOLDERS(count) hold `count` (fp8.cl); the K_TOGETHER k of a column that lie together, and so the
 // columns of a panel of which one load brings 16. LOAD_WEIGHTS(held, at) loads sixteen columns as `held`, and WEIGHT(held, j) is f32 of
 // them for k number j.
 typedef HELD(B_TYPE) weight;
 #if BITS_OF(B_TYPE) < 8
 #define K_TOGETHER 8
-#define HOLDERS(count) ((count) / (8 / BITS_OF(B_TYPE)))
 #define LOAD_WEIGHTS(held, at) const uint16 held = vload16(0, (__global const uint*)(at))
 #define WEIGHT(held, j) values_of_words(held, j)
 #else
 #define K_TOGETHER 1
-#define HOLDERS(count) (count)
 #define LOAD_WEIGHTS(held, at) const float16 held = DECODE_WEIGHTS(B_TYPE)(LOAD_HELD(B_TYPE)(at))
 #define WEIGHT(held, j) (held)
 #endif

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // wide_bytes.cl: vectors of 64 bytes as x86 has them, and the two orders in which codes of a panel become columns of pairs. Shared by the
-// kernels on tiles (amx.cl) and on dot products (dot_products.cl); the compiler must be clang.
+// kernels on tiles (amx.cl) and on dot products (dot_products.cl), and codes of four bits as pairs of bf16; the compiler must be clang.
+// Set by the including file, for those: KIND, B_TYPE.
 typedef uchar uchar64 __attribute__((ext_vector_type(64)));
 
 // The bytes of `a` and `b` in turn, within each 16 bytes, as one instruction of the processor does it (VPUNPCKLBW, VPUNPCKHBW): the lower or
@@ -19,3 +20,24 @@ typedef uchar uchar64 __attribute__((ext_vector_type(64)));
 #define FOUR_PAIRS_(c) PAIR_(c), PAIR_(c + 1), PAIR_(c + 2), PAIR_(c + 3)
 #define PAIRS_OF_K                                                                                                                        \
   {FOUR_PAIRS_(0), FOUR_PAIRS_(16), FOUR_PAIRS_(4), FOUR_PAIRS_(20), FOUR_PAIRS_(8), FOUR_PAIRS_(24), FOUR_PAIRS_(12), FOUR_PAIRS_(28)}
+
+#ifdef KIND
+#if KIND == 1 && BITS_OF(B_TYPE) < 8
+/// bf16 of the codes, twice: what chooses is the five lowest bits of 16, of which a code is four.
+typedef ushort ushort32 __attribute__((ext_vector_type(32)));
+typedef ushort32 code_table;
+
+static inline code_table make_code_table(void) {
+  ushort halves[32] __attribute__((aligned(64)));
+  for (uint i = 0; i < 32; ++i) halves[i] = (ushort)(as_uint(DECODE(B_TYPE)(i & 15u)) >> 16);
+  return *(ushort32*)halves;
+}
+
+/// Of words of eight codes, one for each column, the pair of the codes 0 and 4 (VPERMW).
+static inline __attribute__((always_inline)) uint16 decode_pairs(uint16 words, const code_table* table) {
+  uint16 pairs;
+  __asm__("vpermw %2, %1, %0" : "=v"(pairs) : "v"(words), "v"(*table));
+  return pairs;
+}
+#endif
+#endif

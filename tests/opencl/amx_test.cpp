@@ -147,6 +147,26 @@ void expect_right_on_tiles(backend::Device& device, const std::string& variant) 
   }
 }
 
+/// Weights of four bits: a line is four rows of a unit of 64 columns, or eight of one of 32; tiles of 16 or 32 k.
+void expect_four_bits_on_tiles(backend::Device& device, const std::string& variant) {
+  std::uint32_t seed = 700;
+  for (const auto& [a, group, scale, block_n] : {std::tuple{DType::e4m3fn, 32, DType::e8m0, "32"},
+                                                 {DType::bf16, 16, DType::e4m3fn, "64"},
+                                                 {DType::e5m2, 16, DType::e4m3fn, "32"},
+                                                 {DType::bf16, 32, DType::e8m0, "128"},
+                                                 {DType::e4m3fn, 128, DType::f32, "64"}}) {
+    for (const auto& [m, n, k] : {std::array{16, 64, 512}, {33, 97, 310}, {100, 160, 144}}) {
+      Case c{.m = m, .n = n, .k = k, .a = a, .b = DType::e2m1, .a_grid = {1, 128}, .b_grid = {1, group}};
+      c.b_scale = scale;
+      if (scale == DType::e4m3fn) c.b_global = 0.3f;
+      if (a == DType::bf16) c.a_scale = DType::none;
+      c.options = {{"variant", variant}, {"block_m", "2"}, {"block_n", block_n}};
+      c.seed = ++seed;
+      expect_right(run(device, c, make_data(c)), c, device.props().name);
+    }
+  }
+}
+
 void expect_floats_on_tiles(backend::Device& device, const std::string& variant) {
   Case c{.m = 40, .n = 100, .k = 200, .a = DType::bf16, .a_scale = DType::none, .options = {{"variant", variant}}};
   expect_right(run(device, c, make_data(c)), c, device.props().name);
@@ -170,6 +190,7 @@ TEST_F(OpenClAmx, TheChosenVariantIsRightWhereTheUnitIs) {
     if (device->props().type != backend::DeviceType::cpu || trial_of(*device, "gemm_amx") != "right") continue;
     expect_right_on_tiles(*device, "gemm_amx");
     expect_one_launch_on_tiles(*device, "gemm_amx");
+    expect_four_bits_on_tiles(*device, "gemm_amx_fp4");
     // Of the usual shapes, many rows take tiles by themselves.
     EXPECT_EQ(choice_of(*device, Case{1024, 4096, 4096}), "gemm_amx");
     EXPECT_EQ(choice_of(*device, Case{8, 4096, 4096}), "gemm_amx");
@@ -194,6 +215,11 @@ TEST_F(OpenClAmx, FloatsAreTakenWhereBf16HoldsThem) {
 }
 
 Variant tiles_by_hand() { return another("tiles_by_hand", "gemm_amx"); }
+Variant four_bits_by_hand() {
+  Variant v = another("four_bits_by_hand", "gemm_amx_fp4");
+  v.file = "tiles_by_hand.cl";
+  return v;
+}
 
 /// The kernel with its instructions done by hand, so that everything round them is seen on any processor with vectors
 /// of 512 bits, and with what decodes.
@@ -210,9 +236,10 @@ std::shared_ptr<backend::Device> cpu_with_wide_vectors(const Made& made) {
 }
 
 TEST_F(OpenClAmxByHand, AreRight) {
-  const Made made = with({tiles_by_hand});
+  const Made made = with({tiles_by_hand, four_bits_by_hand});
   const auto device = cpu_with_wide_vectors(made);
   if (device == nullptr) GTEST_SKIP() << "no processor with vectors of 512 bits, VBMI and GFNI";
+  expect_four_bits_on_tiles(*device, "four_bits_by_hand");
   expect_right_on_tiles(*device, "tiles_by_hand");
   expect_floats_on_tiles(*device, "tiles_by_hand");
 }

@@ -79,7 +79,7 @@ TEST_F(OpenClNarrowPlans, EveryByteIsItsTwoValuesExactly) {
   for (std::size_t i = 0; i < data.b.size(); ++i) data.b[i] = static_cast<std::uint8_t>(i * 37);
   for (const auto& device : devices()) {
     for (const char* const variant :
-         {"gemm_stream", "gemm_stream_bf16_fp4", "gemm_panel", "gemm_tiled", "gemm_skinny"}) {
+         {"gemm_stream", "gemm_stream_bf16_fp4", "gemm_amx_fp4", "gemm_panel", "gemm_tiled", "gemm_skinny"}) {
       c.options = {{"variant", variant}};
       if (device->supports(c.desc()).reason != Reason::none) continue;
       const Outcome outcome = run(*device, c, data);
@@ -136,7 +136,7 @@ TEST_F(OpenClNarrowPlans, AreRightWithEveryKindOfActivationsAndScales) {
 TEST_F(OpenClNarrowPlans, KernelsThatAreNotChosenAreRight) {
   for (const auto& device : devices()) {
     std::size_t turn = 0;  // Each group and each kind of activations with every kernel, a third of all.
-    for (const char* const variant : {"gemm_tiled", "gemm_skinny", "gemm_stream_bf16_fp4"}) {
+    for (const char* const variant : {"gemm_tiled", "gemm_skinny", "gemm_stream_bf16_fp4", "gemm_amx_fp4"}) {
       for (const int group : {16, 32, 128}) {
         const auto [source, a] =
             std::array{std::pair(DType::none, DType::bf16), std::pair(DType::none, DType::e4m3fn),
@@ -160,7 +160,8 @@ TEST_F(OpenClNarrowPlans, DenormalActivationsAreNoZeros) {
   // The instructions that multiply bf16 on processors take denormals for zero. One K group has nothing else, one has
   // them beside ordinary values.
   for (const auto& device : devices()) {
-    for (const char* const variant : {"", "gemm_stream_bf16_fp4", "gemm_stream_bf16", "gemm_bf16", "gemm_amx"}) {
+    for (const char* const variant :
+         {"", "gemm_stream_bf16_fp4", "gemm_amx_fp4", "gemm_stream_bf16", "gemm_bf16", "gemm_amx"}) {
       for (const DType b : {DType::e2m1, DType::e4m3fn}) {
         Case c = narrow(3, 128);
         c.a = DType::bf16;

@@ -29,7 +29,9 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, s
 
 // Clocks of a core, measured on a Xeon (docs/performance/cpu-amx.md).
 constexpr int kUnit = 64;       ///< Columns.
-constexpr double kTile = 30;    ///< A product of 16 rows by 32 k by 16 columns, with all that goes with it; 16 alone.
+constexpr double kTile = 20.5;  ///< A product of 16 rows by 32 k by 16 columns, with all that goes with it; 16 alone.
+constexpr double kSums =
+    153;  ///< Sums of 16 rows of a unit and a K group, stored, scaled and added: K groups of 128, 32 and 16.
 constexpr double kDecode = 12;  ///< 64 codes to bf16.
 /// Codes from memory a clock, where that is what bounds a call.
 constexpr double kCodes = 5.5;
@@ -42,7 +44,7 @@ constexpr double kStreams = 0.5;       ///< A block twice as wide: codes come as
 
 /// Of a core, for a unit of columns and one k: all rows of a matrix, which decode the unit again for each block.
 double clocks_of_unit(const Tuning& t, const Problem& p, double decode) {
-  const double multiply = kTile * 4 / 32 * (bytes_of_element(p) == 1 ? 0.6 : 1.0);
+  const double multiply = (kTile * 4 / 32 + kSums / p.k_group) * (bytes_of_element(p) == 1 ? 0.6 : 1.0);
   return p.mean_over_rows([&](std::int64_t rows) {
     const std::int64_t height = numerics::ceil_div(rows, kRows), blocks = numerics::ceil_div(height, t["block_m"]);
     return height * multiply + blocks * decode;
@@ -168,6 +170,16 @@ Variant gemm_amx() {
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
+  return v;
+}
+
+Variant gemm_amx_fp4() {
+  Variant v = gemm_amx();
+  v.name = "gemm_amx_fp4";
+  v.file = "gemm_amx.cl";
+  v.summary = "many rows on the tile unit of x86 (AMX), weights of four bits";
+  v.products = {{{DType::bf16, DType::e4m3fn, DType::e5m2}, {DType::e2m1}}};
+  v.weights = [](const Tuning&, const Problem& p) { return panel_form(p.b); };
   return v;
 }
 
