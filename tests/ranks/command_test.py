@@ -142,11 +142,11 @@ class Processes(unittest.TestCase):
             self.assert_nobody_is_left(mpirun, compare[:3])
 
     def test_a_rank_that_hangs_is_named_and_ends_the_job(self):
-        compare = [IRONCL, "compare", DENSE, "--layer", "*.mlp.*", "--m", "1000", "--ranks", "--rank-timeout", "5", "--device", DEVICE]
+        compare = [IRONCL, "compare", DENSE, "--layer", "*.mlp.*", "--m", "1000", "--ranks", "--rank-timeout", "8", "--device", DEVICE]
         # Plugins are opened after MPI.
         stop = "(until grep -q ironcl-plugins /proc/$$/maps; do :; done; kill -STOP $$) & exec \"$@\""
         for mpirun, status, out in self.each(compare, ["sh", "-c", stop, "sh", *compare]):
-            self.assertRegex(out, r"TIMEOUT: rank 2 was silent for 5 s in '.*'; it hangs or has ended", mpirun)
+            self.assertRegex(out, r"TIMEOUT: rank 2 was silent for 8 s in '.*'; it hangs or has ended", mpirun)
             self.assertNotEqual(status, 0, mpirun + out)
             self.assert_nobody_is_left(mpirun, compare[:3])
 

@@ -129,11 +129,11 @@ TEST(Ranks14, RanksThatDisagreeInACallGetTheSameErrorOnEveryRank) {
 
 TEST(Ranks16, ARankThatHangsIsNamedAndEndsTheGroup) {
   on_ways(3, 2, [](const std::vector<Transport*>& ways) {
-    Group all(*ways[0]), group(*ways[1], {std::chrono::milliseconds(500), 0});
+    Group all(*ways[0]), group(*ways[1], {std::chrono::seconds(1), 0});
     all.together("the beginning", "", [] {});
     if (group.rank() != 1) {
       const std::string why =
-          "rank 1 was silent for 0.5 s in 'the phase'; it hangs or has ended, and the group ends with it";
+          "rank 1 was silent for 1 s in 'the phase'; it hangs or has ended, and the group ends with it";
       EXPECT_EQ(error_of([&] { group.together("the phase", "", [] {}); }), "TIMEOUT: " + why);
       EXPECT_EQ(error_of([&] { group.together("the next", "", [] {}); }), "UNAVAILABLE: the next: " + why);
     }
