@@ -587,7 +587,8 @@ class GatedMlp {
  public:
   /// Collective. gate and up [I, H] with d f32 and the same x; down [H, I] whose x is f32. choices: chunks, digest.
   /// A group of down's k that ragged ranges cut is made, and quantised, as a whole by each rank that has some of it:
-  /// the function is that of one device, and each rank but one adds a term to the bound.
+  /// the function is that of one device, and each rank but one adds a term to the bound. Where one scale spans a row
+  /// of h, each rank makes its own, as Linear does: another function.
   GatedMlp(Group& group, const Device& device, const Whole& gate, const Whole& up, const Whole& down,
            const Choices& choices = {}, std::uint32_t activation = IRONCL_ACTIVATION_SILU, float limit = 0)
       : group_(&group), choices_(choices), x_(gate.problem), y_(down.problem) {
