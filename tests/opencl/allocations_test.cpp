@@ -41,8 +41,9 @@ namespace {
 
 using backend::DType;
 
-TEST(OpenClAllocations, ACallMakesFew) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+using OpenClAllocations = OnDevices;
+
+TEST_F(OpenClAllocations, ACallMakesFew) {
   if (IRONCL_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "a sanitizer's allocator";
   for (const auto& device : devices()) {
     Case c{.m = 4, .n = 256, .k = 512, .a_source = DType::bf16};
@@ -126,8 +127,7 @@ std::vector<std::pair<std::shared_ptr<backend::Device>, Case>> every_device_with
   return all;
 }
 
-TEST(OpenClAllocations, ACallThatIsRefusedMemoryLeavesNothingRunning) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+TEST_F(OpenClAllocations, ACallThatIsRefusedMemoryLeavesNothingRunning) {
   if (IRONCL_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "a sanitizer's allocator";
   Case c{.m = 64, .n = 2048, .k = 2048, .a_source = DType::bf16};
   // Five commands: codes for the caller, codes, tiles, parts of k, their sums.
@@ -171,8 +171,7 @@ TEST(OpenClAllocations, ACallThatIsRefusedMemoryLeavesNothingRunning) {
   if (ran == 0) GTEST_SKIP() << "no device computes in the host's memory";
 }
 
-TEST(OpenClAllocations, DevicesAreFoundAgainAfterMemoryWasShort) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+TEST_F(OpenClAllocations, DevicesAreFoundAgainAfterMemoryWasShort) {
   if (IRONCL_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "a sanitizer's allocator";
   std::size_t all = 0;
   for (int which = 1; all == 0; which += 7) {
@@ -189,8 +188,7 @@ TEST(OpenClAllocations, DevicesAreFoundAgainAfterMemoryWasShort) {
   }
 }
 
-TEST(OpenClAllocations, AQueueThatIsRefusedMemoryKeepsTheEventsThatItWaitsFor) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+TEST_F(OpenClAllocations, AQueueThatIsRefusedMemoryKeepsTheEventsThatItWaitsFor) {
   if (IRONCL_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "a sanitizer's allocator";
   for (const auto& device : devices()) {
     const auto& context = dynamic_cast<Device&>(*device).context();
@@ -227,8 +225,7 @@ TEST(OpenClAllocations, AQueueThatIsRefusedMemoryKeepsTheEventsThatItWaitsFor) {
   }
 }
 
-TEST(OpenClAllocations, AStepThatIsRefusedMemoryLeavesNothingRunning) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+TEST_F(OpenClAllocations, AStepThatIsRefusedMemoryLeavesNothingRunning) {
   if (IRONCL_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "a sanitizer's allocator";
   int ran = 0;
   for (const auto& device : devices()) {
@@ -256,8 +253,7 @@ TEST(OpenClAllocations, AStepThatIsRefusedMemoryLeavesNothingRunning) {
   if (ran == 0) GTEST_SKIP() << "no device computes in the host's memory";
 }
 
-TEST(OpenClAllocations, AReadThatIsRefusedMemoryLeavesNothingRunning) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+TEST_F(OpenClAllocations, AReadThatIsRefusedMemoryLeavesNothingRunning) {
   if (IRONCL_COUNTS_ALLOCATIONS == 0) GTEST_SKIP() << "a sanitizer's allocator";
   for (const auto& device : devices()) {
     const std::size_t size = std::size_t{64} << 20;

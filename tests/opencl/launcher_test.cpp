@@ -36,8 +36,9 @@ struct Store {
   cl::Kernel kernel;
 };
 
-TEST(OpenClLauncher, MakesNoEventThatNobodyWants) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+using OpenClLauncher = OnDevices;
+
+TEST_F(OpenClLauncher, MakesNoEventThatNobodyWants) {
   for (const auto& device : devices()) {
     Store store(*device);
     Launcher unwanted(store.context, store.queue, {}, false);
@@ -54,8 +55,7 @@ TEST(OpenClLauncher, MakesNoEventThatNobodyWants) {
   }
 }
 
-TEST(OpenClLauncher, MakesEventsWhereSomethingDependsOnThem) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+TEST_F(OpenClLauncher, MakesEventsWhereSomethingDependsOnThem) {
   for (const auto& device : devices()) {
     Store store(*device);
     Launcher first(store.context, store.queue, {}, true);
@@ -74,8 +74,7 @@ TEST(OpenClLauncher, MakesEventsWhereSomethingDependsOnThem) {
   }
 }
 
-TEST(OpenClLauncher, OfACallThatEndsEarlyNothingRunsOn) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+TEST_F(OpenClLauncher, OfACallThatEndsEarlyNothingRunsOn) {
   for (const auto& device : devices()) {
     for (const bool wants_event : {false, true}) {
       Store store(*device);
@@ -91,8 +90,7 @@ TEST(OpenClLauncher, OfACallThatEndsEarlyNothingRunsOn) {
   }
 }
 
-TEST(OpenClLauncher, MemoryOfItsOwnIsForOneCallAfterTheOther) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+TEST_F(OpenClLauncher, MemoryOfItsOwnIsForOneCallAfterTheOther) {
   for (const auto& device : devices()) {
     const ContextPtr& context = dynamic_cast<Device&>(*device).context();
     cl::Kernel kernel(context->builder->build_text("fold",
@@ -124,8 +122,7 @@ TEST(OpenClLauncher, MemoryOfItsOwnIsForOneCallAfterTheOther) {
   }
 }
 
-TEST(OpenClLauncher, PlansMakeNoEventThatNobodyWants) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+TEST_F(OpenClLauncher, PlansMakeNoEventThatNobodyWants) {
   for (const auto& device : devices()) {
     Case c{.m = 5, .n = 40, .k = 256, .a_source = backend::DType::f32};
     Ready ready(*device, c);

@@ -38,8 +38,9 @@ int pairs_that_differ(backend::Device& device, const Case& c, int pairs) {
   return differ;
 }
 
-TEST(OpenClRepeats, EveryCallHasTheBitsOfTheFirst) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+using OpenClRepeats = OnDevices;
+
+TEST_F(OpenClRepeats, EveryCallHasTheBitsOfTheFirst) {
   for (const auto& device : devices()) {
     // A GPU has rings to fill; a processor's kernels have none, and cost a second where a GPU takes a millisecond.
     const bool gpu = device->props().type == backend::DeviceType::gpu;
@@ -63,8 +64,7 @@ TEST(OpenClRepeats, EveryCallHasTheBitsOfTheFirst) {
 }
 
 // Where K is not in parts each work-group walks all of it, and its rings go round most often.
-TEST(OpenClRepeats, FewRowsInOnePartHaveTheBitsOfTheFirstCall) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+TEST_F(OpenClRepeats, FewRowsInOnePartHaveTheBitsOfTheFirstCall) {
   int ran = 0;
   struct Tried {
     std::int64_t m;

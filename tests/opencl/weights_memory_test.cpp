@@ -51,8 +51,9 @@ class MappedFile {
   void* data_ = MAP_FAILED;
 };
 
-TEST(OpenClWeightsMemory, HeavyAreCopiedOnceFromTheFile) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+using OpenClWeightsMemory = OnDevices;
+
+TEST_F(OpenClWeightsMemory, HeavyAreCopiedOnceFromTheFile) {
   constexpr std::int64_t n = 8192, k = 32768, size = n * k;
   const MappedFile file(size);
   if (file.data() == nullptr || !forget_peak()) GTEST_SKIP() << "no mapped file, or no peak of memory";
@@ -101,8 +102,7 @@ std::int64_t advised_bytes() {
   return all;
 }
 
-TEST(OpenClWeightsMemory, WeightsOfAProcessorAreAdvisedToLieInLargePages) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+TEST_F(OpenClWeightsMemory, WeightsOfAProcessorAreAdvisedToLieInLargePages) {
   if (!std::filesystem::exists("/sys/kernel/mm/transparent_hugepage") || advised_bytes() < 0)
     GTEST_SKIP() << "the system has no large pages, or does not show them";
   // More than 32 MiB: memory of its own, never some of a heap that was advised before.
