@@ -60,6 +60,10 @@ std::vector<backend::Options> grouped_variants() {
     if (variant.name == "gemm_stream")
       options.insert(options.end(), {{"tile_m", "3"}, {"block_m", "2"}, {"split_k", "2"}});
     if (variant.name == "gemm_stream_bf16") options.insert(options.end(), {{"tile_m", "3"}, {"block_m", "2"}});
+    // Named, so that a few programs serve all numbers of rows.
+    if (variant.name == "gemm_bf16")
+      options.insert(options.end(), {{"tile_m", "14"}, {"block_m", "2"}, {"block_n", "32"}});
+    if (variant.name == "gemm_amx") options.insert(options.end(), {{"block_m", "2"}, {"block_n", "64"}});
     if (variant.name == "gemm_mma_stream") {
       all.push_back({{"variant", variant.name}, {"tile_m", "2"}, {"warps", "4"}});
       options.insert(options.end(), {{"tile_m", "16"}, {"columns", "32"}, {"depth", "3"}});
