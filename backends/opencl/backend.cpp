@@ -40,8 +40,14 @@ class OpenClBackend final : public backend::Backend {
       const cl::Context context(context_id, true);
       const cl::Device device(device_id, true);
       const auto of_context = context.getInfo<CL_CONTEXT_DEVICES>();
-      if (std::find_if(of_context.begin(), of_context.end(),
-                       [&](const cl::Device& one) { return one() == device_id; }) == of_context.end()) {
+      // Of a sub-device PoCL 3.1 lists the device that it is a part of.
+      const auto lists = [&](cl_device_id id) {
+        return std::any_of(of_context.begin(), of_context.end(), [&](const cl::Device& one) { return one() == id; });
+      };
+      cl_device_id listed = device_id;
+      while (listed != nullptr && !lists(listed))
+        listed = cl::Device(listed, true).getInfo<CL_DEVICE_PARENT_DEVICE>()();
+      if (listed == nullptr) {
         throw backend::Error(backend::Status::invalid_argument,
                              "native_device.device is not one of native_device.context's {} devices",
                              of_context.size());

@@ -5,11 +5,13 @@
 #include <CL/cl.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <cmath>
 #include <vector>
 
 #include "backends/numerics/quantize.h"
 #include "host/include/ironcl/ironcl.hpp"
+#include "host/include/ironcl/ranks.hpp"
 
 namespace {
 
@@ -184,6 +186,53 @@ TEST_F(OwnContext, WhatDoesNotFitIsRefusedByName) {
   expect_refused(IRONCL_UNSUPPORTED, "device_import", [&] { wrap(listed, memory, 256); });
   expect_refused(IRONCL_INVALID_ARGUMENT, "no plugin \"nobody\"",
                  [&] { registry_.import_opencl("nobody", device_, context_); });
+}
+
+/// Two ranks, each on a part of the device that the application has cut off.
+TEST_F(OwnContext, SubDevicesAreRanks) {
+  const cl_device_partition_property halves[] = {CL_DEVICE_PARTITION_BY_COUNTS, 1, 1,
+                                                 CL_DEVICE_PARTITION_BY_COUNTS_LIST_END, 0};
+  std::array<cl_device_id, 2> parts{};
+  if (clCreateSubDevices(device_, halves, 2, parts.data(), nullptr) != CL_SUCCESS)
+    GTEST_SKIP() << "a device that cannot be cut";
+  std::array<cl_context, 2> contexts{};
+  std::array<ironcl::Device, 2> devices;
+  for (std::size_t i = 0; i < 2; ++i) {
+    cl_int status = 0;
+    contexts[i] = clCreateContext(nullptr, 1, &parts[i], nullptr, nullptr, &status);
+    ASSERT_EQ(status, CL_SUCCESS);
+    devices[i] = registry_.import_opencl("opencl", parts[i], contexts[i]);
+  }
+  namespace ranks = ironcl::ranks;
+  constexpr std::int64_t kLong = 512;
+  std::vector<std::uint8_t> codes(kN * kLong);
+  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<std::uint8_t>(i * 37 % 0x7f);
+  const std::vector<float> scales{0.5f, 2.0f, 1.0f, 0.25f};
+  std::vector<float> x(kM * kLong);
+  for (std::size_t i = 0; i < x.size(); ++i) x[i] = std::sin(static_cast<float>(i));
+  const ranks::Whole whole{
+      {.m = kM, .n = kN, .k = kLong, .a_source = IRONCL_F32},
+      {.n = kN, .k = kLong, .data = ironcl::bytes_of(codes), .scales = ironcl::bytes_of(scales)}};
+  const auto made = [&](int count, ranks::Split split) {
+    std::vector<float> d(kM * kN);
+    ranks::ThreadRanks(count).run([&](ranks::Transport& transport) {
+      ranks::Group group(transport);
+      ranks::Linear linear(group, devices[static_cast<std::size_t>(group.rank())], whole,
+                           {.split = split, .ragged = split == ranks::Split::column});
+      std::vector<float> own(d.size());
+      linear.run(kM, std::as_bytes(std::span(x)), std::as_writable_bytes(std::span(own)));
+      if (group.rank() == 0) d = own;
+    });
+    return d;
+  };
+  const std::vector<float> one = made(1, ranks::Split::column);
+  EXPECT_EQ(made(2, ranks::Split::column), one);
+  const std::vector<float> sum = made(2, ranks::Split::row);
+  for (std::size_t i = 0; i < one.size(); ++i) EXPECT_NEAR(sum[i], one[i], 1e-5f * std::fabs(one[i]) + 1e-3f);
+  for (std::size_t i = 0; i < 2; ++i) {
+    clReleaseContext(contexts[i]);
+    clReleaseDevice(parts[i]);
+  }
 }
 
 }  // namespace
