@@ -30,7 +30,7 @@ std::uint32_t kind_of(const void* in, std::string_view what) {
   std::memcpy(&head, in, sizeof head);
   if (head.kind == 0) invalid("{}.kind is 0; set it to an IRONCL_OP_*", what);
   if (head.kind > IRONCL_OP_COMBINE) {
-    unimplemented("{}.kind is {}; this plugin knows 1 to {}", what, head.kind, IRONCL_OP_COMBINE);
+    unimplemented("{}.kind is {}; this plugin knows 1 to {}", what, head.kind, +IRONCL_OP_COMBINE);
   }
   return head.kind;
 }
