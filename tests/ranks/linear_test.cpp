@@ -44,7 +44,7 @@ TEST(Ranks03, ColumnsThatBeginInsideABlockHaveTheBitsOfTheWholeLayer) {
   for (const Device& device : devices()) {
     for (const int rows : {576, 192, 96, 80, 64, 300}) {
       for (const int ranks : {2, 3, 4, 8}) {
-        if (ranks == 8 && rows > 300) continue;  // as long as all others together
+        if (ranks == 8 && rows > 300 && world() != nullptr) continue;  // threads of each process: as long as the rest
         Example example(layer_of(3, 256, rows * ranks));
         example.distinct_scales();
         const Choices ragged{.ragged = true};
