@@ -67,6 +67,7 @@ using backend::Reason;
 
 std::string products_text(const std::vector<Products>& products) {
   std::vector<std::string> texts;
+  texts.reserve(products.size());
   for (const Products& one : products) texts.push_back(to_string(one.a) + " by " + to_string(one.b));
   return boost::join(texts, "; ");
 }
