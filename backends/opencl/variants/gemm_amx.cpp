@@ -17,8 +17,9 @@ constexpr std::int64_t kRows = 16;  ///< TILE_ROWS of cl/amx.cl.
 std::int64_t unit(const Tuning& t) { return std::min<std::int64_t>(64, t["block_n"]); }
 
 std::int64_t local_bytes(const Tuning& t, const Problem& p) {
-  const int sums = t["split_k"] > 1 ? 2 : 1;  // Of a part of k, and of those before it.
-  return (2 * p.k_group * unit(t) * bytes_of_element(p) + sums * t["block_m"] * t["block_n"] * kRows * 4 + 4608);
+  const std::int64_t sums = t["split_k"] > 1 ? 2 : 1;  // Of a part of k, and of those before it.
+  return (std::int64_t{2} * p.k_group * unit(t) * bytes_of_element(p) +
+          sums * t["block_m"] * t["block_n"] * kRows * 4 + 4608);
 }
 
 OneLaunch one_launch(const Tuning& t) { return {kRows, t["block_m"], t["block_n"], t["split_k"]}; }
