@@ -10,7 +10,8 @@
 
 namespace ironcl::adapter::entries {
 
-#define IRONCL_ENTRY(slot) std::remove_pointer_t<decltype(ironcl_plugin::slot)> slot;
+#define IRONCL_ENTRY(slot) \
+  std::remove_pointer_t<decltype(ironcl_plugin::slot)> slot;  // NOLINT(bugprone-macro-parentheses): a declarator
 IRONCL_FOR_EACH_SLOT(IRONCL_ENTRY)
 #undef IRONCL_ENTRY
 
