@@ -110,4 +110,14 @@ inline Variant variant_of_narrow_units(std::string name, std::string summary) {
   return v;
 }
 
+/// The same kernel for weights of four bits, as a variant that has a trial of its own.
+inline Variant for_weights_of_four_bits(Variant v, std::string summary) {
+  v.file = v.name + ".cl";
+  v.name += "_fp4";
+  v.summary = std::move(summary);
+  v.products = {{{backend::DType::bf16, backend::DType::e4m3fn, backend::DType::e5m2}, {backend::DType::e2m1}}};
+  v.weights = [](const Tuning&, const Problem& p) { return panel_form(p.b); };
+  return v;
+}
+
 }  // namespace ironcl::opencl

@@ -31,8 +31,7 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, s
 // Clocks of a core, measured on a Xeon (docs/performance/cpu-amx.md).
 constexpr int kUnit = 64;       ///< Columns.
 constexpr double kTile = 20.5;  ///< A product of 16 rows by 32 k by 16 columns, with all that goes with it; 16 alone.
-constexpr double kSums =
-    153;  ///< Sums of 16 rows of a unit and a K group, stored, scaled and added: K groups of 128, 32 and 16.
+constexpr double kSums = 153;   ///< Sums of 16 rows of a unit and a K group: stored, scaled and added.
 constexpr double kDecode = 12;  ///< 64 codes to bf16.
 /// Codes from memory a clock, where that is what bounds a call.
 constexpr double kCodes = 5.5;
@@ -175,13 +174,7 @@ Variant gemm_amx() {
 }
 
 Variant gemm_amx_fp4() {
-  Variant v = gemm_amx();
-  v.name = "gemm_amx_fp4";
-  v.file = "gemm_amx.cl";
-  v.summary = "many rows on the tile unit of x86 (AMX), weights of four bits";
-  v.products = {{{DType::bf16, DType::e4m3fn, DType::e5m2}, {DType::e2m1}}};
-  v.weights = [](const Tuning&, const Problem& p) { return panel_form(p.b); };
-  return v;
+  return for_weights_of_four_bits(gemm_amx(), "many rows on the tile unit of x86 (AMX), weights of four bits");
 }
 
 }  // namespace ironcl::opencl

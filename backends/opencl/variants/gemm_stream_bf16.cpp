@@ -95,13 +95,8 @@ Variant gemm_stream_bf16() {
 }
 
 Variant gemm_stream_bf16_fp4() {
-  Variant v = gemm_stream_bf16();
-  v.name = "gemm_stream_bf16_fp4";
-  v.file = "gemm_stream_bf16.cl";
-  v.summary = "any rows by dot products of x86 (AVX512-BF16), weights of four bits";
-  v.products = {{{DType::bf16, DType::e4m3fn, DType::e5m2}, {DType::e2m1}}};
-  v.weights = [](const Tuning&, const Problem& p) { return panel_form(p.b); };
-  return v;
+  return for_weights_of_four_bits(gemm_stream_bf16(),
+                                  "any rows by dot products of x86 (AVX512-BF16), weights of four bits");
 }
 
 }  // namespace ironcl::opencl
