@@ -80,9 +80,8 @@ class Experts {
       std::vector<std::int32_t> chosen(slots);
       made.push_back(queue_.read(args.ids, std::as_writable_bytes(std::span(chosen))));
       detail::read(queue_, made, args.y, to, poll);
-      std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-      for (const std::int32_t id : chosen) hash = (hash ^ static_cast<std::uint32_t>(id)) * 0x100000001b3u;
-      record += " for experts " + std::to_string(hash);
+      const std::string_view ids_made(reinterpret_cast<const char*>(chosen.data()), args.ids.size);
+      record += " for experts " + std::to_string(std::hash<std::string_view>{}(ids_made));
     };
     times_ = detail::reduce(*group_, tokens, info_.hidden, choices_.y, all_, 1, host_y_.bytes(), std::move(wrong),
                             record, compute, y);
