@@ -184,7 +184,6 @@ void gemm_bf16(GEMM_ARGS) {
     for (int group = 0; group < groups; ++group) {
       const int first_k = group * GROUP;
       const int length = min(GROUP, k_pad - first_k) / K_OF_ROW;
-      __global const float* scales_b = SCALES_OF_B(first_k, first_n);
       __global const uint* group_a =
           (__global const uint*)(a + a_at * ELEMENT_BYTES) + ((ulong)group * all_tiles + (ulong)first_tile) * A_TILE;
       __global const float* group_scales = SCALES_OF_TILE(first_tile, group, TILE_M);
@@ -196,7 +195,8 @@ void gemm_bf16(GEMM_ARGS) {
         next = begin_panel(block_b + ((ulong)next_column * (ulong)k_pad + (ulong)next_k) * PANEL, slots[other], offsets[other],
                            next_length, chunks);
         __local const uint* slot = slots[turn & 1];
-        const float16 scale_0 = vload16(0, scales_b + panel * PANEL), scale_1 = vload16(1, scales_b + panel * PANEL);
+        __global const float* scales_b = SCALES_OF_B(first_k, first_n + panel * PANEL);
+        const float16 scale_0 = vload16(0, scales_b), scale_1 = vload16(1, scales_b);
 #if KIND == 2
         const dot_sums first_0 = -offsets[turn & 1][0], first_1 = -offsets[turn & 1][1];
 #else

@@ -70,8 +70,10 @@ static inline void decode_panel(__local float* slot, __global const weight* code
 
 #if BITS_OF(B_TYPE) >= 8
 #define OF_SCALES_B __global
+#define HERE_SCALES_B(column) SCALES_OF_B(first_k, first_n + (column))
 #else
 #define OF_SCALES_B
+#define HERE_SCALES_B(column) (scales_b + (column))
 #endif
 
 /// Adds a K group of `length` k to the totals of a tile, or begins them: its first `rows` rows, a literal, by TILE_N columns. With
@@ -146,9 +148,7 @@ void gemm_panel(GEMM_ARGS) {
       // The next group is decoded in shares between the register tiles of this one.
       const int shares = tiles * (PANEL / TILE_N) * K_TOGETHER;
       const int share = (next_length + shares - 1) / shares * K_TOGETHER;
-#if BITS_OF(B_TYPE) >= 8
-      __global const float* scales_b = SCALES_OF_B(first_k, first_n);
-#else
+#if BITS_OF(B_TYPE) < 8
       float scales_b[BLOCK_N];
       for (int i = 0; i < panels * PANEL; i += 16) vstore16(SCALES_16(SCALES_OF_B(first_k, first_n + i), GLOBAL_OF_B), 0, scales_b + i);
 #endif
@@ -169,7 +169,7 @@ void gemm_panel(GEMM_ARGS) {
           // What this tile needs in the next K group is fetched a share from each panel's pass.
           const int rows_ahead = next_length > 0 ? panel : TILE_M;
 #define ADD_GROUP(rows) \
-  add_group(rows, next_tile, part_b, scales_a, scales_b + column, tile_totals, length, group == 0, rows_ahead, panels)
+  add_group(rows, next_tile, part_b, scales_a, HERE_SCALES_B(column), tile_totals, length, group == 0, rows_ahead, panels)
 #ifdef GROUPED
           // The last tile of a matrix has rows as it happens, and costs about what they do; packing has filled it with zeros.
           const int height = here.end_row - here.first_row - tile * TILE_M;

@@ -91,11 +91,6 @@ static inline void quantise_tiles(__local float* values, __local float* scales, 
 #else
 #define TOGETHER_K 1
 #endif
-#if BITS_OF(B_TYPE) < 8
-#define NEXT_SCALES PANEL
-#else
-#define NEXT_SCALES n_pad
-#endif
 // Codes of a byte, where a vector of the processor holds those of two k: moved to the places of 16-bit floats as in fp8.cl, but all at once,
 // the columns of even number apart from the odd ones. That is 19 instructions for 64 codes in place of 24.
 #if defined(HALF_VECTORS) && defined(__AVX512BW__) && TILE_N == PANEL && (B_TYPE == TYPE_E4M3 || B_TYPE == TYPE_E5M2)
@@ -122,12 +117,11 @@ static inline __attribute__((always_inline)) two_k decode_two_k(__global const u
 #endif
 
 /// Adds `groups` K groups, one after another, of all that `length` k are, to the totals of a tile: its first `rows` rows by 16 columns, or
-/// 32 where `wide`. Both are literals, so that each height has a loop of its own. A row's bits do not depend on them. next_b: from a group's
-/// scales of B to the next one's.
+/// 32 where `wide`. Both are literals, so that each height has a loop of its own. A row's bits do not depend on them.
 static inline __attribute__((always_inline)) void add_groups(const int rows, const bool wide, __global const weight* codes,
                                                              OF_A const float* values, OF_A const float* scales_a,
                                                              __global const scale_of_b* scales_b, float global_b, __local float* to,
-                                                             int length, int groups, int next_b) {
+                                                             int length, int groups) {
   for (int group = 0; group < groups; ++group) {
     const int in_group = min(GROUP, length - group * GROUP);
 #define DECLARE_ROW(i) \
@@ -198,9 +192,8 @@ static inline __attribute__((always_inline)) void add_groups(const int rows, con
   high_##i = __builtin_shufflevector(evens_##i, high_##i, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
     EACH_ROW(IN_ORDER)
 #endif
-    // Those of a group lie in lines of their own, far from the last one's.
-    PREFETCH(scales_b + 2 * next_b);
-    PREFETCH(scales_b + 2 * next_b + 16);
+    PREFETCH(scales_b + 16 * PANEL);
+    PREFETCH(scales_b + 16 * PANEL + 16);
     const float16 scale_low = SCALES_16(scales_b, global_b);
 #define TOTAL(i, at) (*(__local float16*)(to + i * PANEL + at))
 #define SCALED(sum, i) (IN_UNITS_OF_ONE(sum) * (float16)(scales_a[i]))
@@ -214,7 +207,7 @@ static inline __attribute__((always_inline)) void add_groups(const int rows, con
       EACH_ROW(ADD_HIGH)
     }
     scales_a += TILE_M;
-    scales_b += next_b;
+    scales_b += PANEL;
   }
 }
 
@@ -291,7 +284,7 @@ void gemm_stream(GEMM_ARGS) {
         __local float* to = totals + (panel * BLOCK_M + tile) * (TILE_M * PANEL);
 #define ADD_GROUPS(rows, wide, column)                                                                                        \
   add_groups(rows, wide, codes + HOLDERS((column) * K_TOGETHER), values, scales_a, scales_b + (column), GLOBAL_OF_B, to + (column), \
-             length, groups_here, NEXT_SCALES)
+             length, groups_here)
 #ifdef GROUPED
         // Matrices have rows as it happens: a tile costs what its rows do. Where they are half a tile or fewer there are
         // registers for the whole panel.

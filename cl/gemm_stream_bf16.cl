@@ -53,7 +53,7 @@
 #else
 #define CODES_AHEAD 4096
 #define FETCH_CODES(rows, codes) \
-  if ((rows) > 3) PREFETCH_FAR((codes) + CODES_AHEAD);
+  PREFETCH((codes) + 1024); PREFETCH_FAR((codes) + 8192);
 #endif
 #define RUN_PAIRS (GROUP < 32 ? GROUP / 2 : 16)  // Pairs of k of a row of A that lie side by side: RUN of a_tiles.cl.
 #define A_TILE (TILE_M * GROUP / 2)
@@ -70,18 +70,13 @@
 #else
 #define TOGETHER_K 1
 #endif
-#ifdef SCALES_IN_PANELS
-#define NEXT_SCALES PANEL
-#else
-#define NEXT_SCALES n_pad
-#endif
 
 /// Adds `groups` K groups, `length` pairs of k in all, to the totals of a tile: its first `rows` rows, a literal, so that each height has a
-/// loop of its own. A row's bits do not depend on it. next_a, next_b: from a group's pairs, and its scales of B, to the next one's.
+/// loop of its own. A row's bits do not depend on it. next_a: from a group's pairs to the next one's.
 static inline __attribute__((always_inline)) void add_groups(const int rows, __global const uchar* codes, OF_A const uint* pairs,
                                                              OF_A const float* scales_a, __global const scale_of_b* scales_b,
                                                              float global_b, __local float* to, int length, int groups, ulong next_a,
-                                                             int next_b, const code_table* table) {
+                                                             const code_table* table) {
 #if TOGETHER_K > 1
 #define TOTALS_OF_ROW(i) float16 total_low_##i = vload16(0, to + i * PANEL), total_high_##i = vload16(1, to + i * PANEL);
   EACH_ROW(TOTALS_OF_ROW)
@@ -165,7 +160,7 @@ static inline __attribute__((always_inline)) void add_groups(const int rows, __g
     EACH_ROW(ADD)
     pairs += next_a;
     scales_a += TILE_M;
-    scales_b += next_b;
+    scales_b += PANEL;
   }
 #if TOGETHER_K > 1
 #define STORE_TOTALS(i)                            \
@@ -246,16 +241,7 @@ void gemm_stream_bf16(GEMM_ARGS) {
       const int first_k = group * GROUP, length = min(TOGETHER_K * GROUP, k_pad - first_k) / 2;
       __global const uchar* codes = b_here + HOLDERS((ulong)first_n * (ulong)k_pad + (ulong)first_k * PANEL);
       __global const scale_of_b* scales_b = SCALES_OF_B(first_k, first_n);
-#ifdef SCALES_IN_PANELS
       PREFETCH(scales_b + 16 * PANEL);
-#else
-      {  // Those of the next group, or of the next panel's first, lie in lines that the hardware does not expect.
-        const int next_k = first_k + GROUP;
-        __global const float* next = next_k < k ? SCALES_OF_B(next_k, 0) : sb_here + PANEL;
-        PREFETCH(next + first_n);
-        PREFETCH(next + first_n + 16);
-      }
-#endif
 #ifdef QUANTISE
       __local const uint* pairs = kept + group * A_TILE;
       __local const float* scales_a = kept_scales + group * TILE_M;
@@ -267,8 +253,7 @@ void gemm_stream_bf16(GEMM_ARGS) {
       __local float* to = totals;
       for (int tile = 0; tile < here.tiles; ++tile) {
 #define ADD_GROUP(rows)                                                                                                            \
-  add_groups(rows, codes, pairs, scales_a, scales_b, GLOBAL_OF_B, to, length, min(TOGETHER_K, groups - group), all_tiles * A_TILE, \
-             NEXT_SCALES, &table)
+  add_groups(rows, codes, pairs, scales_a, scales_b, GLOBAL_OF_B, to, length, min(TOGETHER_K, groups - group), all_tiles * A_TILE, &table)
         ADD_ITS_ROWS(min(here.height, here.end_row - here.first_row - tile * here.height))
         pairs += A_TILE;
         scales_a += sa_ld * TILE_M;

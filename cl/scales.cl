@@ -11,14 +11,9 @@
 /// A's in tiles of `height` rows: those of all rows of a tile for a K group, side by side.
 #define SCALES_OF_TILE(tile, group, height) (sa + sa_at + ((ulong)(tile) * sa_ld + (ulong)(group)) * (height))
 /// B's: that of column `column` at k; and those of the columns from `column` on, side by side, of which SCALES_16 makes sixteen f32.
-/// With B_SCALE_TYPE other than f32 they are bytes as they were given, 64 bytes behind GLOBAL_OF_B, which multiplies them all. Those of weights of four bits
-/// lie panel by panel where the codes do (PANEL).
+/// With B_SCALE_TYPE other than f32 they are bytes as they were given, 64 bytes behind GLOBAL_OF_B, which multiplies them all. They lie panel by panel
+/// where the codes do (PANEL): those of all K groups of a panel one after another.
 #ifdef PANEL
-#if BITS_OF(B_TYPE) < 8
-#define SCALES_IN_PANELS
-#endif
-#endif
-#ifdef SCALES_IN_PANELS
 #define GROUPS_OF_B ((ulong)((k - 1) / B_SCALE_COLS + 1))
 #define SCALE_PLACE_OF_B(at_k, column) \
   (((ulong)((column) / PANEL) * GROUPS_OF_B + (ulong)((at_k) / B_SCALE_COLS)) * PANEL + (ulong)((column) % PANEL))

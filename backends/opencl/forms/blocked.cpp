@@ -59,8 +59,8 @@ class Blocked final : public WeightForm {
   }
 
   std::int64_t scale_at(const WeightExtent& extent, std::int64_t n, std::int64_t group) const override {
-    if (!keeps_scales() || n_block_ == 0) return WeightForm::scale_at(extent, n, group);
-    // Those of a panel side by side: read from end to end, as its codes are.
+    if (n_block_ == 0) return WeightForm::scale_at(extent, n, group);
+    // Those of a panel side by side: read from end to end, as its codes are, not one line from each page.
     const std::int64_t groups = extent.scales.value() / extent.n_pad;
     return (n / n_block_ * groups + group) * n_block_ + n % n_block_;
   }
