@@ -4,6 +4,7 @@
 // Tunable   default  values  meaning
 // TILE_N    16       16 32   work-items a work-group, a column each
 // Local memory: 4 B = 4 B with the defaults.
+#define PANEL 8  // columns
 #include "tile.cl"
 
 #ifndef TILE_N
@@ -12,7 +13,6 @@
 #ifndef WRONG
 #define WRONG 0
 #endif
-#define N_BLOCK 8
 #define K_RUN 4
 
 __kernel void gemm_transposed(GEMM_ARGS) {
@@ -23,14 +23,13 @@ __kernel void gemm_transposed(GEMM_ARGS) {
   for (int group = 0; group * GROUP < k; ++group) {
     float sum = 0.0f;
     for (int c = group * GROUP; c < min((group + 1) * GROUP, k); ++c) {
-      const ulong at = (((ulong)(column / N_BLOCK) * (ulong)(k_pad / K_RUN) + (ulong)(c / K_RUN)) * N_BLOCK +
-                        (ulong)(column % N_BLOCK)) *
+      const ulong at = (((ulong)(column / PANEL) * (ulong)(k_pad / K_RUN) + (ulong)(c / K_RUN)) * PANEL +
+                        (ulong)(column % PANEL)) *
                            K_RUN +
                        (ulong)(c % K_RUN);
       sum = MUL_ADD(values[(ulong)c * lda], load_element(B_TYPE, b, at), sum);
     }
-    total += sum * sa[sa_at + (ulong)group * sa_ld + (ulong)row] *
-             sb[(ulong)(group * GROUP / B_SCALE_COLS) * (ulong)n_pad + (ulong)column];
+    total += sum * sa[sa_at + (ulong)group * sa_ld + (ulong)row] * sb[SCALE_PLACE_OF_B(group * GROUP, column)];
   }
   store_d(d, d_at, ldd, bias, bias_at, row, column, total + (WRONG && row == 2 && column == 5 ? 1.0f : 0.0f));
 }
