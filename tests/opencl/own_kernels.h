@@ -11,10 +11,25 @@
 #include <utility>
 #include <vector>
 
+#include "backends/opencl/toolchain.h"
+#include "backends/opencl/variant.h"
 #include "tests/opencl/harness.h"
 #include "tests/temp_dir.h"
 
 namespace ironcl::opencl::testing {
+
+/// The driver's compiler without its optimiser, which takes seconds for products by hand that no device runs in earnest.
+class Unoptimised final : public Toolchain {
+ public:
+  std::string name() const override { return "opencl-c-unoptimised"; }
+  bool is_saved() const override { return false; }
+  cl::Program build(const BuildRequest& request) const override {
+    return opencl_c().build({request.context, request.device, request.source, request.options + " -cl-opt-disable"});
+  }
+  cl::Program load(const BuildRequest& request, const std::vector<unsigned char>& binary) const override {
+    return opencl_c().load(request, binary);
+  }
+};
 
 /// The variant `of` as another one, which every device may take: the test's file NAME.cl includes its kernel.
 inline Variant another(const char* name, const char* of) {
@@ -24,6 +39,8 @@ inline Variant another(const char* name, const char* of) {
   v.needs = nullptr;
   v.lanes = nullptr;
   v.trial.reset();
+  static const Unoptimised unoptimised;
+  v.toolchain = &unoptimised;
   return v;
 }
 
