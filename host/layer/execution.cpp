@@ -3,7 +3,7 @@
 #include "host/layer/execution.h"
 
 #include <algorithm>
-#include <cstring>
+#include <array>
 #include <numeric>
 #include <stdexcept>
 
@@ -17,40 +17,21 @@ using numerics::DType;
 using report::now_ns;
 
 /// A pattern that no kernel writes by computing: a NaN with a payload, in f32, and in f16 and bf16 alike.
-template <class Element>
-constexpr Element kPoison = static_cast<Element>(0x7fa5a5a5u >> (32 - 8 * sizeof(Element)));
-template <>
-constexpr std::uint8_t kPoison<std::uint8_t> = 0xffu;
+constexpr std::array<std::byte, 4> kPoison{std::byte{0xa5}, std::byte{0xa5}, std::byte{0xa5}, std::byte{0x7f}};
+constexpr std::array<std::byte, 1> kPoisonOfAByte{std::byte{0xff}};
 
-template <class Element>
-void poison(std::vector<std::byte>& bytes) {
-  for (std::size_t i = 0; i + sizeof(Element) <= bytes.size(); i += sizeof(Element))
-    std::memcpy(bytes.data() + i, &kPoison<Element>, sizeof(Element));
+std::span<const std::byte> poison_of(DType type) {
+  const std::size_t size = numerics::size_of(type);
+  return size == 1 ? std::span<const std::byte>(kPoisonOfAByte) : std::span(kPoison).last(size);
 }
 
 /// Elements that still have the pattern.
-template <class Element>
-std::int64_t count_poisoned(std::span<const std::byte> bytes) {
+std::int64_t count_poisoned(DType type, const std::vector<std::byte>& bytes) {
+  const auto pattern = poison_of(type);
   std::int64_t count = 0;
-  for (std::size_t i = 0; i + sizeof(Element) <= bytes.size(); i += sizeof(Element)) {
-    Element element;
-    std::memcpy(&element, bytes.data() + i, sizeof(Element));
-    count += element == kPoison<Element> ? 1 : 0;
-  }
+  for (auto at = bytes.begin(); at != bytes.end(); at += std::ssize(pattern))
+    count += std::equal(pattern.begin(), pattern.end(), at) ? 1 : 0;
   return count;
-}
-
-/// Calls with an element of the width of `type`.
-template <class Function>
-auto with_element(DType type, Function function) {
-  switch (numerics::size_of(type)) {
-    case 4:
-      return function(std::uint32_t{});
-    case 2:
-      return function(std::uint16_t{});
-    default:
-      return function(std::uint8_t{});
-  }
 }
 
 }  // namespace
@@ -239,8 +220,9 @@ Output Execution::compute(bool show_quantized) {
     output.accumulation_length = plan.accumulation_length;
     if (own_ != nullptr) output.tuning = plan.tuning;
   }
+  const auto pattern = poison_of(out);
   output.d.resize(static_cast<std::size_t>(d_.bytes));
-  with_element(out, [&](auto element) { poison<decltype(element)>(output.d); });
+  for (std::size_t i = 0; i < output.d.size(); ++i) output.d[i] = pattern[i % pattern.size()];
   if (d_.bytes != 0) queue_.write(d_.span(), std::span<const std::byte>(output.d)).wait();
 
   Call call = next_call();
@@ -256,8 +238,7 @@ Output Execution::compute(bool show_quantized) {
   output.d = fetch<std::byte>(d_.span());
   output.d_scales = fetch<std::byte>(d_scale_.span());
   output.quantized = {fetch<std::uint8_t>(codes.span()), fetch<float>(scales.span())};
-  if (out != DType::i8)  // Of i8 the pattern is a code like any other.
-    output.unwritten = with_element(out, [&](auto element) { return count_poisoned<decltype(element)>(output.d); });
+  if (out != DType::i8) output.unwritten = count_poisoned(out, output.d);  // Of i8 it is a code like any other.
   if (const Bound* ids = bound("ids"), *weights = bound("weights"); ids != nullptr && weights != nullptr) {
     output.routed = {fetch<std::int32_t>(ids->span), fetch<float>(weights->span)};
     if (!ids->given) output.logits = fetch<float>(runner_->span(graph.find("logits"), call.tokens));

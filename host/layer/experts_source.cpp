@@ -216,8 +216,7 @@ StackedMatrices stack(const ExpertsSource& source, bool shared, Projection proje
 }
 
 numerics::Operand operand_of(const MatrixForm& form, StackedMatrices& matrix) {
-  numerics::Operand operand;
-  operand.scale_dtype = form.scale.dtype;
+  numerics::Operand operand{.scale_dtype = form.scale.dtype};
   if (!matrix.globals.empty()) {
     std::vector<double> scales(matrix.scales.size() / numerics::size_of(form.scale.dtype));
     numerics::decode(form.scale.dtype, matrix.scales.data(), std::span<double>(scales));

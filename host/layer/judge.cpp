@@ -74,19 +74,18 @@ void judge_output(Ran& ran, Output output, Bounded want, const char* name) {
 }
 
 Quantization check_quantization(const report::Problem& problem, const QuantizedA& must, const QuantizedA& is) {
-  for (std::size_t i = 0; i < must.scales.size(); ++i) {
-    if (std::bit_cast<std::uint32_t>(must.scales[i]) == std::bit_cast<std::uint32_t>(is.scales[i])) continue;
-    const std::size_t cols =
-        std::max<std::size_t>(1, static_cast<std::size_t>(problem.a_scale.grid.scale_cols(problem.k)));
-    return {false, fmt::format("scale [{},{}] of the quantised activations is {}, must be {}", i / cols, i % cols,
-                               report::exact_number(is.scales[i]), report::exact_number(must.scales[i]))};
-  }
-  for (std::size_t i = 0; i < must.codes.size(); ++i) {
-    if (must.codes[i] == is.codes[i]) continue;
-    const std::size_t cols = std::max<std::size_t>(1, static_cast<std::size_t>(problem.k));
-    return {false, fmt::format("code [{},{}] of the quantised activations is {:#04x}, must be {:#04x}", i / cols,
-                               i % cols, is.codes[i], must.codes[i])};
-  }
+  const auto place = [](std::size_t at, std::int64_t cols) {
+    const auto width = static_cast<std::size_t>(std::max<std::int64_t>(cols, 1));
+    return fmt::format("[{},{}] of the quantised activations", at / width, at % width);
+  };
+  for (std::size_t i = 0; i < must.scales.size(); ++i)
+    if (std::bit_cast<std::uint32_t>(must.scales[i]) != std::bit_cast<std::uint32_t>(is.scales[i]))
+      return {false, fmt::format("scale {} is {}, must be {}", place(i, problem.a_scale.grid.scale_cols(problem.k)),
+                                 report::exact_number(is.scales[i]), report::exact_number(must.scales[i]))};
+  for (std::size_t i = 0; i < must.codes.size(); ++i)
+    if (must.codes[i] != is.codes[i])
+      return {false,
+              fmt::format("code {} is {:#04x}, must be {:#04x}", place(i, problem.k), is.codes[i], must.codes[i])};
   return {};
 }
 
@@ -247,17 +246,8 @@ std::string judge_call(const Device& device, Experts& experts, const ExpertsInpu
 bool has_averages(const Comparison& comparison) noexcept { return std::isfinite(comparison.max_error_over_bound); }
 
 const char* name_of(Verdict verdict) noexcept {
-  switch (verdict) {
-    case Verdict::pass:
-      return "pass";
-    case Verdict::fail:
-      return "fail";
-    case Verdict::error:
-      return "error";
-    case Verdict::unsupported:
-      break;
-  }
-  return "unsupported";
+  constexpr const char* kNames[] = {"pass", "fail", "error", "unsupported"};
+  return kNames[static_cast<std::size_t>(verdict)];
 }
 
 std::string ResultName::text() const {
@@ -378,10 +368,7 @@ std::string first_wrong_value(Execution& call, const Values& values) {
 CaseReport judge(const ExpertsSource& source, const ExpertsInput& input, const std::vector<ironcl::Device>& devices,
                  const JudgeSettings& settings) {
   const ExpertsForm& form = source.form();
-  ExpertsChoices choices;
-  choices.tokens = std::max<std::int64_t>(input.tokens, 1);
-  choices.x = input.x_dtype;
-  choices.out = settings.out;
+  ExpertsChoices choices{.tokens = std::max<std::int64_t>(input.tokens, 1), .x = input.x_dtype, .out = settings.out};
   // Every device gets the same ids and weights: those of the oracle's logits, where nobody gave others.
   const Graph graph = graph_of(form, choices);
   Oracle router = oracle_of(source, input, nullptr);

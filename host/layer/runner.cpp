@@ -280,8 +280,7 @@ Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, s
                 return run(activate, args);
               },
               [&](const Combine& combine) {
-                CombineArgs args;
-                args.tokens = call.tokens;
+                CombineArgs args{.tokens = call.tokens};
                 // All rows that the list was made for: fewer are valid in a shorter call, and none of the others is
                 // named by `rows`.
                 args.x = span(in[CombineOp::kX], tokens_);

@@ -6,8 +6,9 @@
 //   f32, f16, bf16                      rounded to nearest even
 //   e8m0                                2^ceil(log2 s), which never saturates. Beside e2m1: of 2^(e - 2) for the e of
 //                                       amax, one more from 1.75 * 2^e on (compressed-tensors, quark)
-//   e4m3fn beside a global scale        rounded; 0 becomes 0.125. Global: 2688 / amax of the tensor, or its
-//   reciprocal q = RNE(x / s)                      s as stored (and with the global one), in f32; saturated
+//   e4m3fn beside a global scale        rounded; 0 becomes 0.125. Global: 2688 / amax of the tensor, or amax / 2688
+//
+//   q = RNE(x / s)                      s as stored (and with the global one), in f32; saturated
 //
 // A group with a NaN or an infinity has a NaN scale; see docs/quantize.md.
 #pragma once

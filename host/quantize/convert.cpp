@@ -172,9 +172,6 @@ struct Conversion::State {
     }
     request.format.check_inputs(!request.clips.empty());
     plan = make_plan(checkpoint, request.format, request.keep, request.clips);
-    plan.ignored.emplace_back("lm_head");  // of models that tie it to the embedding there is no tensor
-    std::sort(plan.ignored.begin(), plan.ignored.end(), checkpoint::natural_less);
-    plan.ignored.erase(std::unique(plan.ignored.begin(), plan.ignored.end()), plan.ignored.end());
     if (request.threads == 0) request.threads = std::max(1u, std::thread::hardware_concurrency());
     for (const Shard& shard : plan.shards) {
       for (const Task& task : tasks_of(shard, true)) all += bytes_of(task);

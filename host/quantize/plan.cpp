@@ -75,6 +75,7 @@ class Planner {
   Plan make() {
     gather_layers();
     for (const auto& file : checkpoint_.files()) add_shard(file);
+    plan_.ignored.emplace_back("lm_head");  // of models that tie it to the embedding there is no tensor
     std::sort(plan_.ignored.begin(), plan_.ignored.end(), checkpoint::natural_less);
     plan_.ignored.erase(std::unique(plan_.ignored.begin(), plan_.ignored.end()), plan_.ignored.end());
     check_clips();
