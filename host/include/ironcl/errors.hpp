@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <stdexcept>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 #include "ironcl.h"
@@ -43,29 +44,18 @@ void check(F&& function, Args&&... args) {
   if (status != IRONCL_OK) throw Error(status, error.native_code, error.message[0] ? error.message : "no message");
 }
 
+template <class Struct, class... Any>
+inline constexpr bool kIsOneOf = (std::is_same_v<Struct, Any> || ...);
+
 /// The kind of an operation's description or arguments; 0: the struct has none.
 template <class Struct>
-inline constexpr std::uint32_t kKind = 0;
-template <>
-inline constexpr std::uint32_t kKind<ironcl_gemm_desc> = IRONCL_OP_GEMM;
-template <>
-inline constexpr std::uint32_t kKind<ironcl_gemm_args> = IRONCL_OP_GEMM;
-template <>
-inline constexpr std::uint32_t kKind<ironcl_quantize_desc> = IRONCL_OP_QUANTIZE;
-template <>
-inline constexpr std::uint32_t kKind<ironcl_quantize_args> = IRONCL_OP_QUANTIZE;
-template <>
-inline constexpr std::uint32_t kKind<ironcl_route_desc> = IRONCL_OP_ROUTE;
-template <>
-inline constexpr std::uint32_t kKind<ironcl_route_args> = IRONCL_OP_ROUTE;
-template <>
-inline constexpr std::uint32_t kKind<ironcl_activate_desc> = IRONCL_OP_ACTIVATE;
-template <>
-inline constexpr std::uint32_t kKind<ironcl_activate_args> = IRONCL_OP_ACTIVATE;
-template <>
-inline constexpr std::uint32_t kKind<ironcl_combine_desc> = IRONCL_OP_COMBINE;
-template <>
-inline constexpr std::uint32_t kKind<ironcl_combine_args> = IRONCL_OP_COMBINE;
+inline constexpr std::uint32_t kKind =
+    kIsOneOf<Struct, ironcl_gemm_desc, ironcl_gemm_args>           ? IRONCL_OP_GEMM
+    : kIsOneOf<Struct, ironcl_quantize_desc, ironcl_quantize_args> ? IRONCL_OP_QUANTIZE
+    : kIsOneOf<Struct, ironcl_route_desc, ironcl_route_args>       ? IRONCL_OP_ROUTE
+    : kIsOneOf<Struct, ironcl_activate_desc, ironcl_activate_args> ? IRONCL_OP_ACTIVATE
+    : kIsOneOf<Struct, ironcl_combine_desc, ironcl_combine_args>   ? IRONCL_OP_COMBINE
+                                                                   : 0;
 
 /// A zeroed struct of the C API with its struct_size and kind set.
 template <class Struct>

@@ -14,6 +14,12 @@ namespace ironcl {
 
 namespace detail {
 
+/// A description in C: a head common to all kinds, then its own members.
+template <class Struct, class... Members>
+Struct description(const Members&... members) {
+  return {sizeof(Struct), kKind<Struct>, nullptr, members...};
+}
+
 /// Arguments in C: a head common to all kinds, then their own members. Borrows `wait`.
 template <class Struct, class... Members>
 Struct arguments(const std::vector<ironcl_event>& wait, const Members&... members) {
@@ -127,19 +133,7 @@ struct QuantizeDesc {
   ironcl_quantizer_desc quantizer{};
 
   ironcl_quantize_desc to_c() const {
-    return {sizeof(ironcl_quantize_desc),
-            IRONCL_OP_QUANTIZE,
-            nullptr,
-            0,
-            0,
-            rows,
-            cols,
-            x_ld,
-            code_ld,
-            x,
-            code,
-            scale,
-            quantizer};
+    return detail::description<ironcl_quantize_desc>(0u, 0u, rows, cols, x_ld, code_ld, x, code, scale, quantizer);
   }
 };
 using Quantize = Operation<QuantizeDesc>;
@@ -173,24 +167,9 @@ struct RouteDesc {
   ironcl_dtype bias = IRONCL_DTYPE_NONE;
 
   ironcl_route_desc to_c() const {
-    return {sizeof(ironcl_route_desc),
-            IRONCL_OP_ROUTE,
-            nullptr,
-            flags,
-            score,
-            tokens,
-            logits_ld,
-            capacity,
-            experts,
-            top_k,
-            first_expert,
-            local_experts,
-            expert_groups,
-            top_groups,
-            scale,
-            logits,
-            bias,
-            0};
+    return detail::description<ironcl_route_desc>(flags, score, tokens, logits_ld, capacity, experts, top_k,
+                                                  first_expert, local_experts, expert_groups, top_groups, scale,
+                                                  logits, bias, 0u);
   }
 };
 using Route = Operation<RouteDesc>;
@@ -222,24 +201,8 @@ struct ActivateDesc {
   ironcl_quantizer_desc quantizer{};
 
   ironcl_activate_desc to_c() const {
-    return {sizeof(ironcl_activate_desc),
-            IRONCL_OP_ACTIVATE,
-            nullptr,
-            0,
-            activation,
-            rows,
-            cols,
-            gate_ld,
-            up_ld,
-            y_ld,
-            x,
-            y,
-            limit,
-            grouping,
-            matrices,
-            0,
-            scale,
-            quantizer};
+    return detail::description<ironcl_activate_desc>(0u, activation, rows, cols, gate_ld, up_ld, y_ld, x, y, limit,
+                                                     grouping, matrices, 0u, scale, quantizer);
   }
 };
 using Activate = Operation<ActivateDesc>;
@@ -266,21 +229,7 @@ struct CombineDesc {
   ironcl_dtype y = IRONCL_BF16;
 
   ironcl_combine_desc to_c() const {
-    return {sizeof(ironcl_combine_desc),
-            IRONCL_OP_COMBINE,
-            nullptr,
-            0,
-            top_k,
-            tokens,
-            cols,
-            rows,
-            x_ld,
-            add_ld,
-            y_ld,
-            x,
-            add,
-            y,
-            0};
+    return detail::description<ironcl_combine_desc>(0u, top_k, tokens, cols, rows, x_ld, add_ld, y_ld, x, add, y, 0u);
   }
 };
 using Combine = Operation<CombineDesc>;
