@@ -39,9 +39,10 @@ bool read_assumption(std::string_view text, PlanRequest* request) {
   return true;
 }
 
-bool read_switch(std::string_view text, std::optional<bool>* value) {
+template <std::optional<bool> PlanRequest::*kField>
+bool read_switch(std::string_view text, PlanRequest* request) {
   if (text != "on" && text != "off" && text != "auto") return false;
-  *value = text == "auto" ? std::nullopt : std::optional<bool>(text == "on");
+  request->*kField = text == "auto" ? std::nullopt : std::optional<bool>(text == "on");
   return true;
 }
 
@@ -74,22 +75,25 @@ bool read_mode(std::string_view text, PlanRequest* request) {
 }
 
 /// Whole numbers with commas between them.
-bool read_list(std::string_view text, std::vector<std::int32_t>* numbers) {
+template <std::vector<std::int32_t> PlanRequest::*kField>
+bool read_list(std::string_view text, PlanRequest* request) {
   std::vector<std::int32_t> counts;
   for (const std::string_view word : words::split(text, ',')) {
     std::int64_t count = 0;
     if (!read_number(word, 0, std::numeric_limits<std::int32_t>::max(), &count)) return false;
     counts.push_back(static_cast<std::int32_t>(count));
   }
-  *numbers = std::move(counts);
+  request->*kField = std::move(counts);
   return true;
 }
 
-template <int kLow, int kHigh, class T>
-bool read_into(std::string_view text, T* to) {
+/// A whole number in [kLow, kHigh].
+template <auto kField, int kLow, int kHigh>
+bool read_size(std::string_view text, PlanRequest* request) {
   std::int64_t value = 0;
   if (!read_number(text, kLow, kHigh, &value)) return false;
-  *to = static_cast<T>(value);
+  auto& field = request->*kField;
+  field = static_cast<std::remove_reference_t<decltype(field)>>(value);
   return true;
 }
 
@@ -102,7 +106,7 @@ constexpr std::array kOptions = {
     Option{"kernel_blocks", "B,O,I or auto", "auto", "rows of x, rows of w and depth of a grid step", read_blocks},
     Option{"mode", "auto, aligned or large", "auto", "one quantisation block per step, or several", read_mode},
     Option{"buffers", "1 to 8", "2", "buffers of each input; an output has at most 2",
-           [](std::string_view text, PlanRequest* r) { return read_into<1, 8>(text, &r->buffers); }},
+           read_size<&PlanRequest::buffers, 1, 8>},
     Option{"program", "", "pipeline; gmm_v2",  // What it takes is the table of programs.
            "the grid pipeline, or the kernel's own copies; of a grouped problem which kernel",
            [](std::string_view text, PlanRequest* r) {
@@ -112,17 +116,17 @@ constexpr std::array kOptions = {
            }},
     Option{"matrix_rows", "rows of each matrix, such as 3,0,17", "as even as can be",
            "of a grouped problem: the load that its model and its trace are for",
-           [](std::string_view text, PlanRequest* r) { return read_list(text, &r->matrix_rows); }},
+           read_list<&PlanRequest::matrix_rows>},
     Option{"ids", "an expert for each token and slot, such as 3,0,17,4", "spread evenly",
            "of a layer of experts: the load that the queries fused and fused_trace are for",
-           [](std::string_view text, PlanRequest* r) { return read_list(text, &r->ids); }},
+           read_list<&PlanRequest::ids>},
     Option{"save_x_q", "auto, on or off", "auto", "keep the quantised block of x between steps",
-           [](std::string_view text, PlanRequest* r) { return read_switch(text, &r->save_x_q); }},
+           read_switch<&PlanRequest::save_x_q>},
     Option{"save_acc", "auto, on or off", "auto", "keep the f32 accumulator in VMEM between steps",
-           [](std::string_view text, PlanRequest* r) { return read_switch(text, &r->save_acc); }},
+           read_switch<&PlanRequest::save_acc>},
     Option{"vmem_limit_mib", "1 to 1024", "the TPU's VMEM", "VMEM that the kernel may use",
            [](std::string_view text, PlanRequest* r) {
-             if (!read_into<1, 1024>(text, &r->vmem_limit)) return false;
+             if (!read_size<&PlanRequest::vmem_limit, 1, 1024>(text, r)) return false;
              r->vmem_limit *= kMiB;
              return true;
            }},
@@ -133,9 +137,9 @@ constexpr std::array kOptions = {
              return text == "formula" || text == "footprint";
            }},
     Option{"threads", "0 to 1024", "0", "threads of the host that compute; 0: all. The result does not depend on it",
-           [](std::string_view text, PlanRequest* r) { return read_into<0, 1024>(text, &r->threads); }},
+           read_size<&PlanRequest::threads, 0, 1024>},
     Option{"trace_spans", "1 to 1000000", "50000", "spans that the query trace returns at most",
-           [](std::string_view text, PlanRequest* r) { return read_into<1, 1000000>(text, &r->trace_spans); }},
+           read_size<&PlanRequest::trace_spans, 1, 1000000>},
     Option{"tpu", "a key of the table of TPUs", "7x", "the TPU whose time is modelled",
            [](std::string_view text, PlanRequest* r) {
              const Tpu* tpu = find_tpu(text);

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <stdexcept>
+#include <type_traits>
 
 #include "backends/tuned/exact_json.h"
 #include "backends/tuned/file_name.h"
@@ -118,18 +119,17 @@ Entry entry_of(const boost::json::object& of) {
   const boost::json::value* member = of.if_contains(kMember);
   if (member == nullptr || !member->is_object()) return entry;
   const boost::json::object& ironcl = member->as_object();
-  if (const auto* variant = ironcl.if_contains("variant"); variant != nullptr && variant->is_string())
-    entry.variant = variant->as_string().c_str();
-  if (const auto* accuracy = ironcl.if_contains("accuracy_class"); accuracy != nullptr && accuracy->is_string())
-    entry.accuracy_class = accuracy->as_string().c_str();
-  if (const auto* units = ironcl.if_contains("compute_units"); units != nullptr && units->is_int64())
-    entry.compute_units = units->as_int64();
-  if (const auto* kept = ironcl.if_contains("is_rule_of_thumb"); kept != nullptr && kept->is_bool())
-    entry.is_rule_of_thumb = kept->as_bool();
-  if (const auto* rows = ironcl.if_contains("rows_per_expert"); rows != nullptr && rows->is_number())
-    entry.rows_per_expert = rows->to_number<double>();
-  if (const auto* n = ironcl.if_contains("n"); n != nullptr && n->is_int64()) entry.n = n->as_int64();
-  if (const auto* k = ironcl.if_contains("k"); k != nullptr && k->is_int64()) entry.k = k->as_int64();
+  const auto take = [&ironcl](const char* name, auto& to) {
+    if (const auto* value = ironcl.if_contains(name))
+      if (const auto known = boost::json::try_value_to<std::remove_reference_t<decltype(to)>>(*value)) to = *known;
+  };
+  take("variant", entry.variant);
+  take("accuracy_class", entry.accuracy_class);
+  take("compute_units", entry.compute_units);
+  take("is_rule_of_thumb", entry.is_rule_of_thumb);
+  take("rows_per_expert", entry.rows_per_expert);
+  take("n", entry.n);
+  take("k", entry.k);
   if (const auto* options = ironcl.if_contains("options"); options != nullptr && options->is_object())
     for (const auto& option : options->as_object())
       if (option.value().is_string())

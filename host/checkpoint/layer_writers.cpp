@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <initializer_list>
-#include <type_traits>
 
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/json_input.h"
@@ -31,16 +30,14 @@ QuantizationGroup unread(std::string writer, std::string why) {
   return group;
 }
 
-/// The first member of `prefix` that is `wanted`, a leaf or a part; nullptr where there is none.
-const Member* member_of(const TensorIndex& index, std::string_view prefix, auto wanted) {
-  for (const Member& member : index.beside(prefix)) {
-    if constexpr (std::is_same_v<decltype(wanted), Part>) {
-      if (member.part.part == wanted) return &member;
-    } else {
-      if (member.leaf == wanted) return &member;
-    }
-  }
+/// The first member of `prefix` that is this part, or has this leaf; nullptr where there is none.
+const Member* member_of(const TensorIndex& index, std::string_view prefix, Part part, std::string_view leaf = {}) {
+  for (const Member& member : index.beside(prefix))
+    if (leaf.empty() ? member.part.part == part : member.leaf == leaf) return &member;
   return nullptr;
+}
+const Member* member_of(const TensorIndex& index, std::string_view prefix, std::string_view leaf) {
+  return member_of(index, prefix, Part::none, leaf);
 }
 
 /// The member at the end of `path`; nullptr where a part of it is missing, null or no object.
@@ -272,7 +269,7 @@ std::optional<QuantizationGroup> LayerWriters::group_beside(std::string_view pre
   }
   const Member* scale = member_of(index_, prefix, Part::weight_scale);
   const std::int64_t scales = scale == nullptr ? 0 : scale->located->tensor->elements();
-  if (const Member* comfy = member_of(index_, prefix, std::string_view("comfy_quant"))) {
+  if (const Member* comfy = member_of(index_, prefix, "comfy_quant")) {
     const Tensor& tensor = *comfy->located->tensor;
     const std::string_view text(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
     return read_comfy(parse_json(text, index_.path_of(*comfy->located), tensor.name), scales);
@@ -284,7 +281,7 @@ std::optional<QuantizationGroup> LayerWriters::group_beside(std::string_view pre
     group.activations = ActivationScheme::none;
     return group;
   }
-  if (prefix.empty() || member_of(index_, prefix, std::string_view("scale_weight")) == nullptr) return std::nullopt;
+  if (prefix.empty() || member_of(index_, prefix, "scale_weight") == nullptr) return std::nullopt;
   if (has_marker(index_)) return read_scaled_fp8(index_, prefix);
   return unread(
       "ComfyUI or Neural Compressor",
