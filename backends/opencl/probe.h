@@ -16,7 +16,8 @@ class ProgramBuilder;
 /// Facts that variants decide by. Sizes in bytes unless said otherwise.
 struct Features {
   backend::DeviceType type = backend::DeviceType::cpu;
-  std::string name, vendor, driver, device_version, c_version, platform, platform_version, extensions;
+  std::string name = {}, vendor = {}, driver = {}, device_version = {}, c_version = {}, platform = {},
+              platform_version = {}, extensions = {};
   std::uint32_t vendor_id = 0;
   std::int64_t compute_units = 1;
   std::int64_t max_work_group = 1;  ///< Work-items.

@@ -66,8 +66,7 @@ layer::ActivationSource ActivationOptions::source() const {
 }
 
 checkpoint::Checkpoint ActivationOptions::open_checkpoint() const {
-  checkpoint::OpenOptions options;
-  options.block = parse_grid_option("--block", block);
+  checkpoint::OpenOptions options{.block = parse_grid_option("--block", block)};
   return checkpoint::Checkpoint::open(path, options);
 }
 

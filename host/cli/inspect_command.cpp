@@ -46,8 +46,7 @@ class InspectCommand final : public Command {
   }
 
   ExitStatus run() override {
-    checkpoint::OpenOptions options;
-    options.block = parse_grid_option("--block", block_);
+    checkpoint::OpenOptions options{.block = parse_grid_option("--block", block_)};
     const Checkpoint checkpoint = Checkpoint::open(path_, options);
     report::check_outputs({json_}, checkpoint.sources());
     const std::size_t width = report::terminal_width();

@@ -165,8 +165,7 @@ Measured ShapeOptions::layers() const {
     fail(ExitStatus::bad_input, "{}", error.what());
   }
   if (!checkpoint_.empty()) {
-    checkpoint::OpenOptions options;
-    options.block = parse_grid_option("--block", block_);
+    checkpoint::OpenOptions options{.block = parse_grid_option("--block", block_)};
     const layer::ProblemChoices choices{.x = parse_dtype_option("--x-dtype", x_dtype_, kXTypes),
                                         .x_block = parse_grid_option("--x-block", x_block_),
                                         .out = parse_out_dtype(out_)};

@@ -3,14 +3,12 @@
 // where a device or a pipe stands.
 //
 // What `path` is decides:
-//   nothing, or a regular file   a new file in the same folder is filled, then renamed over it: no reader sees half
-//   of
-//                                it, and it keeps permissions, owner and group of the file that was there
+//   nothing, or a regular file   a new file in the same folder is filled, then renamed over it, with the
+//                                permissions, owner and group of the file that was there: no reader sees half of it
 //   a symbolic link              what it points at, which may be nothing yet; the link stays
 //   a device, a pipe             gathered in memory and written to it when whole; it stays what it is
 //   "-"                          the standard output, as a pipe is; so is a path that is the standard output or
-//   error,
-//                                such as /dev/stdout, whatever that is
+//                                error, such as /dev/stdout
 // A regular file that cannot be replaced (its folder is not writable, or it is the mount point that a container got)
 // is overwritten in place instead, when whole.
 #pragma once
