@@ -9,6 +9,7 @@
 
 #include "backends/numerics/oracle.h"
 #include "host/include/ironcl/plugin.h"
+#include "tests/c_api.h"
 
 namespace ironcl::testing {
 
@@ -27,8 +28,7 @@ struct F8Product {
   std::int64_t b_scales_of_a_matrix() const { return (n + kGroup - 1) / kGroup * k_groups(); }
 
   ironcl_gemm_desc desc() const {
-    ironcl_gemm_desc d{};
-    d.struct_size = sizeof(d), d.kind = IRONCL_OP_GEMM;
+    auto d = sized<ironcl_gemm_desc>(IRONCL_OP_GEMM);
     d.m = m;
     d.n = n;
     d.k = k;
@@ -45,8 +45,7 @@ struct F8Product {
   }
 
   ironcl_weights_desc weights(const std::vector<std::uint8_t>& codes, const void* scales, ironcl_op plan) const {
-    ironcl_weights_desc w{};
-    w.struct_size = sizeof(w);
+    auto w = sized<ironcl_weights_desc>();
     w.dtype = IRONCL_F8_E4M3FN;
     w.n = n;
     w.k = k;

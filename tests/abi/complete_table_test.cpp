@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A completed table has no holes: every missing slot answers UNIMPLEMENTED and says its name.
 #include "host/registry/complete_table.h"
+#include "tests/c_api.h"
 
 #include <gtest/gtest.h>
 
@@ -15,8 +16,7 @@ using ironcl::registry::complete_table;
 using ironcl::registry::CompletedTable;
 
 ironcl_plugin empty_table() {
-  ironcl_plugin table{};
-  table.struct_size = sizeof table;
+  auto table = ironcl::sized<ironcl_plugin>();
   table.abi_major = IRONCL_ABI_MAJOR;
   table.name = "empty";
   return table;
@@ -49,8 +49,7 @@ TEST(CompleteTable, AnswersUnimplementedInEveryMissingSlot) {
   const CompletedTable completed = complete_table(empty_table());
   const auto check = [](const char* name, auto slot) {
     ASSERT_NE(slot, nullptr) << name;
-    ironcl_error error{};
-    error.struct_size = sizeof error;
+    auto error = ironcl::sized<ironcl_error>();
     const ironcl_status status = call(slot, &error);
     if (std::string(name) == "load") {
       EXPECT_EQ(status, IRONCL_OK) << "no load means that there is nothing to load";
@@ -99,8 +98,7 @@ TEST(CompleteTable, ReadsNoFurtherThanAShortTableGoes) {
   const CompletedTable completed = complete_table(*reinterpret_cast<const ironcl_plugin*>(bytes.data()));
   EXPECT_EQ(completed.table.enumerate, whole.enumerate);
   EXPECT_EQ(completed.missing_required(), "device_props");
-  ironcl_error error{};
-  error.struct_size = sizeof error;
+  auto error = ironcl::sized<ironcl_error>();
   EXPECT_EQ(completed.table.supports(nullptr, nullptr, nullptr, &error), IRONCL_UNIMPLEMENTED);
   EXPECT_EQ(completed.table.event_wait(nullptr, 0, &error), IRONCL_UNIMPLEMENTED);
 }

@@ -3,7 +3,6 @@
 
 #include <dlfcn.h>
 
-#include <array>
 #include <stdexcept>
 
 #include "tests/faulty_opencl/living.h"
@@ -50,22 +49,6 @@ const ironcl_plugin* open_plugin(const std::string& file) {
 Life live(const ironcl_plugin& plugin, const Problem& problem, const std::string& cache_dir,
           const std::function<void(const char*)>& step, const std::function<void()>& mended) {
   return (problem.name == "steps" ? live_steps : live_product)(plugin, problem, cache_dir, step, mended);
-}
-
-std::string status_name(ironcl_status status) {
-  constexpr std::array<const char*, 12> kNames{"OK",
-                                               "INVALID_ARGUMENT",
-                                               "UNSUPPORTED",
-                                               "UNIMPLEMENTED",
-                                               "UNAVAILABLE",
-                                               "OUT_OF_HOST_MEMORY",
-                                               "OUT_OF_DEVICE_MEMORY",
-                                               "BUILD_FAILED",
-                                               "DEVICE_LOST",
-                                               "TIMEOUT",
-                                               "INCOMPATIBLE",
-                                               "INTERNAL"};
-  return status < kNames.size() ? kNames[status] : "status " + std::to_string(status);
 }
 
 }  // namespace ironcl::faulty

@@ -41,6 +41,4 @@ const ironcl_plugin* open_plugin(const std::string& file);
 Life live(const ironcl_plugin& plugin, const Problem& problem, const std::string& cache_dir,
           const std::function<void(const char*)>& step, const std::function<void()>& mended);
 
-std::string status_name(ironcl_status status);
-
 }  // namespace ironcl::faulty

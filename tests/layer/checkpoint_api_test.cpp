@@ -15,6 +15,7 @@
 #include "backends/numerics/quantize.h"
 #include "host/layer/c_checkpoint.h"
 #include "host/layer/synthetic.h"
+#include "tests/c_api.h"
 #include "tests/cli/scratch.h"
 #include "tests/layer/devices.h"
 
@@ -205,8 +206,7 @@ TEST_F(CheckpointApi, RefusesNullsAndStructsWithoutASize) {
   EXPECT_NE(std::string(error.message).find("struct_size"), std::string::npos) << error.message;
   EXPECT_EQ(ironcl_layer_get_info(layer.handle(), nullptr, nullptr), std::uint32_t{IRONCL_INVALID_ARGUMENT});
   ironcl_layer found = nullptr;
-  ironcl_checkpoint_options options{};
-  options.struct_size = sizeof options;
+  auto options = sized<ironcl_checkpoint_options>();
   options.flags = 8;
   EXPECT_EQ(ironcl_checkpoint_open("x", &options, &none, &error), std::uint32_t{IRONCL_UNIMPLEMENTED});
   EXPECT_EQ(found, nullptr);

@@ -7,10 +7,7 @@
 namespace ironcl::cli_test {
 
 inline Registry registry_of(const char* folder, const char* disable = "") {
-  Registry::Options options;
-  options.use_environment = false;
-  options.plugin_dirs = folder;
-  options.disable = disable;
+  Registry::Options options{.use_environment = false, .plugin_dirs = folder, .disable = disable};
   return Registry::discover(options);
 }
 

@@ -8,19 +8,13 @@
 
 #include "host/include/ironcl/checkpoint.hpp"
 #include "host/layer/execution.h"
+#include "tests/c_api.h"
 #include "tests/layer/devices.h"
 #include "tests/layer/experts_support.h"
 
 namespace {
 
 using namespace ironcl;
-
-template <class Struct>
-Struct sized() {
-  Struct value{};
-  value.struct_size = sizeof value;
-  return value;
-}
 
 class ExpertsApi : public testing::Test {
  protected:
@@ -165,9 +159,7 @@ TEST_F(ExpertsApi, GivesTheBitsOfTheClasses) {
     queue.finish();
     ironcl_experts_destroy(experts);
     EXPECT_TRUE(by_the_header(device, example) == got) << device.uri();
-    layer::ExpertsChoices same;
-    same.tokens = example.input.tokens;
-    same.out = numerics::DType::f32;
+    layer::ExpertsChoices same{.tokens = example.input.tokens, .out = numerics::DType::f32};
     layer::Experts classes(device, *example.source, same);
     EXPECT_TRUE(layer::Execution(device, classes, example.input).compute().d == got) << device.uri();
   }

@@ -25,8 +25,7 @@ class ExpertsOnDevices : public testing::Test {
     const Example example("qwen3-moe", true);
     for (const Device& device : cli_test::real_plugins().devices()) {
       try {
-        ExpertsChoices choices;
-        choices.tokens = 1;
+        ExpertsChoices choices{.tokens = 1};
         const Experts made(device, *example.source, choices);
         devices.push_back(device);
       } catch (const Error& error) {
@@ -84,9 +83,7 @@ TEST_F(ExpertsOnDevices, AWrongScaleOfOneExpertIsNamed) {
     const std::int32_t expert = example.input.routed->ids[2];
     for (const Projection matrix : {Projection::gate, Projection::up, Projection::down}) {
       const WrongScale wrong(*example.source, expert, matrix, 0, 0, 1.02f);
-      ExpertsChoices choices;
-      choices.tokens = example.input.tokens;
-      choices.out = DType::f32;
+      ExpertsChoices choices{.tokens = example.input.tokens, .out = DType::f32};
       Experts experts(device, wrong, choices);
       Execution call(device, experts, example.input);
       call.compute();
@@ -141,9 +138,7 @@ TEST_F(ExpertsOnDevices, AWrongScaleOfAnExpertThatNobodyChoseIsNamed) {
 TEST_F(ExpertsOnDevices, FewerTokensThanItWasMadeForGiveTheSameBits) {
   for (const Device& device : devices) {
     const Example example("deepseek-v3", true);
-    ExpertsChoices choices;
-    choices.tokens = 64;
-    choices.out = DType::f32;
+    ExpertsChoices choices{.tokens = 64, .out = DType::f32};
     Experts experts(device, *example.source, choices);
     const Output all = Execution(device, experts, example.input).compute();
     ExpertsInput first = example.input;
@@ -166,9 +161,7 @@ TEST_F(ExpertsOnDevices, FewerTokensThanItWasMadeForGiveTheSameBits) {
 TEST_F(ExpertsOnDevices, ShuffledTokensGiveTheSameRows) {
   for (const Device& device : devices) {
     const Example example("qwen3-5-stacked", true);
-    ExpertsChoices choices;
-    choices.tokens = example.input.tokens;
-    choices.out = DType::f32;
+    ExpertsChoices choices{.tokens = example.input.tokens, .out = DType::f32};
     Experts experts(device, *example.source, choices);
     const Output straight = Execution(device, experts, example.input).compute();
     ExpertsInput turned = example.input;

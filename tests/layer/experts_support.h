@@ -25,10 +25,7 @@ struct Evaluated {
   const Bounded& y() const { return at("y"); }
 };
 inline Evaluated evaluate(const ExpertsSource& source, const ExpertsInput& input, numerics::DType out) {
-  ExpertsChoices choices;
-  choices.tokens = std::max<std::int64_t>(input.tokens, 1);
-  choices.x = input.x_dtype;
-  choices.out = out;
+  ExpertsChoices choices{.tokens = std::max<std::int64_t>(input.tokens, 1), .x = input.x_dtype, .out = out};
   Evaluated evaluated{graph_of(source.form(), choices), {}};
   evaluated.values = oracle_of(source, input, &*input.routed).evaluate(evaluated.graph);
   return evaluated;

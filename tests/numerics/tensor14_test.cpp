@@ -41,25 +41,10 @@ constexpr std::array kValues = {Values::normal,          Values::columns_of_twen
                                 Values::all_codes,       Values::subnormal};
 
 const char* name_of_values(Values values) {
-  switch (values) {
-    case Values::normal:
-      return "normal";
-    case Values::columns_of_twenty:
-      return "some columns times 20";
-    case Values::heavy_tails:
-      return "heavy tails";
-    case Values::one_huge_column:
-      return "a column times 300";
-    case Values::one_sign:
-      return "of one sign";
-    case Values::cancelling:
-      return "32 k that the next 32 cancel";
-    case Values::all_codes:
-      return "all codes";
-    case Values::subnormal:
-      break;
-  }
-  return "subnormal codes by all codes";
+  constexpr const char* kNames[] = {
+      "normal",      "some columns times 20",        "heavy tails", "a column times 300",
+      "of one sign", "32 k that the next 32 cancel", "all codes",   "subnormal codes by all codes"};
+  return kNames[static_cast<std::size_t>(values)];
 }
 
 std::size_t at(std::int64_t index) { return static_cast<std::size_t>(index); }

@@ -32,8 +32,7 @@ constexpr long kAskForState = 0x1023;  // ARCH_REQ_XCOMP_PERM
 constexpr long kSwitchCpuid = 0x1012;  // ARCH_SET_CPUID
 
 Config config_with_trials() {
-  Config config;
-  config.trial_program = IRONCL_TRIAL_PROGRAM;
+  Config config{.trial_program = IRONCL_TRIAL_PROGRAM};
   return config;
 }
 

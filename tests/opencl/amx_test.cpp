@@ -30,9 +30,7 @@ std::shared_ptr<backend::Device> cpu_with_tiles(const Made& made) {
 }
 
 TEST_F(OpenClAmx, SwitchedOffLeavesTheDeviceAsItWas) {
-  Config config;
-  config.trial_program = IRONCL_TRIAL_PROGRAM;
-  config.amx = false;
+  Config config{.amx = false, .trial_program = IRONCL_TRIAL_PROGRAM};
   const Made made = make(config);
   for (const auto& device : made.devices) {
     expect_as_before(
@@ -49,26 +47,21 @@ TEST_F(OpenClAmx, ATrialThatFailsLeavesTheDeviceAsItWas) {
       {"exec sleep 60", "did not end within"},
   };
   for (const auto& [text, why] : programs) {
-    Config config;
-    config.trial_program = program(text);
-    config.trial_seconds = text.find("sleep") != std::string::npos ? 0.5 : 60;
+    Config config{.trial_program = program(text),
+                  .trial_seconds = text.find("sleep") != std::string::npos ? 0.5 : 60};
     const Made made = make(config);
     const auto device = cpu_with_tiles(made);
     if (device == nullptr) GTEST_SKIP() << "no processor with tiles: " << why_no_tiles();
     expect_as_before(*device, "gemm_amx", why);
   }
-  Config config;
-  config.trial_program = dir_ / "is_not_there";
+  Config config{.trial_program = dir_ / "is_not_there"};
   expect_as_before(*cpu_with_tiles(make(config)), "gemm_amx", "cannot be started");
   config.trial_program.clear();
   expect_as_before(*cpu_with_tiles(make(config)), "gemm_amx", "no program for trials");
 }
 
 TEST_F(OpenClAmx, AnAnswerIsKeptAndWhatComesFromOutsideIsNot) {
-  Config config;
-  config.cache_dir = dir_ / "cache";
-  config.trial_program = program("exec sleep 60");
-  config.trial_seconds = 0.3;
+  Config config{.cache_dir = dir_ / "cache", .trial_program = program("exec sleep 60"), .trial_seconds = 0.3};
   {
     const Made made = make(config);
     const auto device = cpu_with_tiles(made);
@@ -85,8 +78,7 @@ TEST_F(OpenClAmx, AnAnswerIsKeptAndWhatComesFromOutsideIsNot) {
 }
 
 TEST_F(OpenClAmx, APermissionThatIsDeniedIsARefusal) {
-  Config config;
-  config.trial_program = program("echo 'ironcl trial: right'");
+  Config config{.trial_program = program("echo 'ironcl trial: right'")};
   const Made made = make(config);
   const auto device = cpu_with_tiles(made);
   if (device == nullptr) GTEST_SKIP() << "no processor with tiles: " << why_no_tiles();
@@ -123,8 +115,7 @@ void expect_right_on_tiles(backend::Device& device, const std::string& variant, 
   // Codes that decoding mends only where it meets one: one among 128 that are decoded together, on either side.
   for (const DType type : {DType::e4m3fn, DType::e5m2}) {
     for (const std::string block_n : {"32", "64"}) {
-      Case rare{16, 64, 512};
-      rare.a = rare.b = type;
+      Case rare{.m = 16, .n = 64, .k = 512, .a = type, .b = type};
       rare.options = {{"variant", variant}, {"block_m", "1"}, {"block_n", block_n}};
       Data data = make_data(rare);
       const int smallest_normal = type == DType::e4m3fn ? 8 : 4;
@@ -197,10 +188,8 @@ TEST_F(OpenClAmx, FloatsAreTakenWhereBf16HoldsThem) {
   for (const auto& device : devices()) {
     if (device->props().type != backend::DeviceType::cpu || trial_of(*device, "gemm_amx") != "right") continue;
     expect_floats_on_tiles(*device, "gemm_amx");
-    Case c{40, 100, 200};
-    c.a_scale = DType::none;
-    c.options = {{"variant", "gemm_amx"}};
-    c.a = DType::f16;
+    Case c{
+        .m = 40, .n = 100, .k = 200, .a = DType::f16, .a_scale = DType::none, .options = {{"variant", "gemm_amx"}}};
     EXPECT_EQ(device->supports(c.desc()).reason, backend::Reason::dtype);
     return;
   }

@@ -15,9 +15,7 @@ using backend::DType;
 
 TEST(OpenClDotProducts, SwitchedOffLeavesTheDeviceAsItWas) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
-  Config config;
-  config.trial_program = IRONCL_TRIAL_PROGRAM;
-  config.avx512_bf16 = false;
+  Config config{.avx512_bf16 = false, .trial_program = IRONCL_TRIAL_PROGRAM};
   const Made made = make(config);
   for (const auto& device : made.devices)
     expect_as_before(*device, "gemm_bf16",
@@ -31,8 +29,7 @@ TEST_F(OpenClDotProductTrials, ThatFailLeaveTheDeviceAsItWas) {
   if (const std::string why = why_no_dot_products(); !why.empty()) GTEST_SKIP() << why;
   for (const auto& [lines, why] : {std::pair{"kill -ILL $$", "signal 4"},
                                    {"echo 'ironcl trial: 3 elements are wrong'", "3 elements are wrong"}}) {
-    Config config;
-    config.trial_program = program(lines);
+    Config config{.trial_program = program(lines)};
     const Made made = make(config);
     const auto device = cpu_of(made);
     if (device == nullptr) GTEST_SKIP() << "no OpenCL device is a processor";
@@ -129,10 +126,7 @@ TEST(OpenClDotProducts, OfFewRowsAreRightForEveryGroupTypeAndTile) {
     for (const auto& [m, n, k] :
          {std::array{1, 32, 128}, {2, 64, 512}, {9, 97, 300}, {10, 160, 129}, {37, 65, 96}, {3, 33, 18}}) {
       ++seed;
-      Case c{m, n, k};
-      c.a = a;
-      c.b = b;
-      c.a_grid = {1, group};
+      Case c{.m = m, .n = n, .k = k, .a = a, .b = b, .a_grid = {1, group}};
       c.b_grid = {turn % 3 == 0 ? 1 : group, group};
       c.options = {{"variant", "gemm_stream_bf16"}, {"tile_m", tile_m}, {"block_m", block_m}};
       c.seed = seed;
@@ -161,9 +155,7 @@ TEST(OpenClDotProducts, AreRightForEveryGroupTypeAndTile) {
     for (const auto& [m, n, k] :
          {std::array{1, 32, 128}, {57, 64, 512}, {57, 97, 300}, {113, 160, 129}, {57, 65, 96}}) {
       ++seed;
-      Case c{m, n, k};
-      c.a = c.b = type;
-      c.a_grid = {1, group};
+      Case c{.m = m, .n = n, .k = k, .a = type, .b = type, .a_grid = {1, group}};
       c.b_grid = {turn % 3 == 0 ? 1 : group, group};
       c.options = {{"variant", "gemm_bf16"}, {"tile_m", tile_m}, {"block_m", block_m}, {"block_n", block_n}};
       c.seed = seed;
@@ -184,9 +176,7 @@ TEST(OpenClDotProducts, ALastTileThatIsNotWholeIsRightForEveryNumberOfRows) {
                                         {DType::e5m2, 38, "13"},              // 12
                                         {DType::e5m2, 31, "5"},               // 1
                                         {DType::i8, 34, "14"}}) {             // 6
-    Case c{m, 50, 300};
-    c.a_source = DType::bf16;
-    c.a = c.b = type;
+    Case c{.m = m, .n = 50, .k = 300, .a_source = DType::bf16, .a = type, .b = type};
     c.seed = 900 + static_cast<std::uint32_t>(m);
     c.options = {{"variant", "gemm_bf16"}, {"tile_m", tile_m}, {"block_m", "2"}};
     const Data data = make_data(c);
@@ -232,10 +222,8 @@ TEST_F(OpenClDotProductsEdited, QuantiseAgainWhatAnotherHasNotFinished) {
 TEST(OpenClDotProducts, FloatsAreTakenWhereBf16HoldsThem) {
   backend::Device* device = device_with_dot_products();
   if (device == nullptr) GTEST_SKIP() << "no processor with dot products that work";
-  Case c{40, 100, 200};
-  c.a_scale = DType::none;
-  c.options = {{"variant", "gemm_bf16"}};
-  c.a = DType::bf16;
+  Case c{
+      .m = 40, .n = 100, .k = 200, .a = DType::bf16, .a_scale = DType::none, .options = {{"variant", "gemm_bf16"}}};
   expect_right(run(*device, c, make_data(c)), c, device->props().name);
   for (const DType type : {DType::f16, DType::f32}) {
     c.a = type;

@@ -14,9 +14,7 @@ std::vector<Case> problems(const Variant& variant, backend::Device& device) {
   for (const DType code : {DType::e4m3fn, DType::e5m2, DType::i8}) {
     std::vector<Case> all;
     for (const bool bias : {false, true}) {
-      Case c{19, 131, 256};
-      c.a_source = DType::bf16;
-      c.a = c.b = code;
+      Case c{.m = 19, .n = 131, .k = 256, .a_source = DType::bf16, .a = code, .b = code};
       c.d = bias ? DType::bf16 : DType::f32;
       c.bias = bias ? DType::f32 : DType::none;
       c.ldd = 133;

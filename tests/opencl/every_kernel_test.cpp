@@ -13,13 +13,7 @@ using backend::DType;
 std::vector<Case> small_problems() {
   std::vector<Case> all;
   const auto add = [&](DType source, DType a, DType b, DType d, numerics::ScaleGrid a_grid, DType bias) {
-    Case c{3, 35, 150};
-    c.a_source = source;
-    c.a = a;
-    c.b = b;
-    c.d = d;
-    c.a_grid = a_grid;
-    c.bias = bias;
+    Case c{.m = 3, .n = 35, .k = 150, .a_source = source, .a = a, .b = b, .d = d, .bias = bias, .a_grid = a_grid};
     c.ldd = 37;
     c.seed = static_cast<std::uint32_t>(all.size() + 1);
     all.push_back(c);

@@ -160,10 +160,8 @@ TEST_F(OpenClGemm, IsRightForOtherElementAndScaleTypes) {
       Case c{.m = 19, .n = 77, .k = 384, .a_scale = scale, .b_scale = scale, .options = quick(name), .seed = ++seed};
       check(c);
     }
-    Case c{19, 77, 400};
-    c.a_source = DType::f32;
-    c.a = c.b = DType::i8;
-    c.options = quick(name);
+    Case c{
+        .m = 19, .n = 77, .k = 400, .a_source = DType::f32, .a = DType::i8, .b = DType::i8, .options = quick(name)};
     check(c);
   }
 }
@@ -237,9 +235,7 @@ TEST_F(OpenClGemm, MakesEveryTileOnceWhereRowsAreWalkedTogether) {
   // Whole strips of eight tiles of rows and a last one of one, two or none; with parts of k a strip for each part.
   for (const std::int64_t m : {136, 142, 128}) {
     for (const char* parts : {"1", "3"}) {
-      Case c{m, 70, 96};
-      c.b_grid = {32, 32};
-      c.a_grid = {1, 32};
+      Case c{.m = m, .n = 70, .k = 96, .a_grid = {1, 32}, .b_grid = {32, 32}};
       c.options = {{"variant", "gemm_tiled"}, {"tile_m", "8"}, {"tile_n", "16"}, {"tile_k", "16"},
                    {"work_m", "4"},           {"work_n", "4"}, {"slots", "2"},   {"rows_together", "8"},
                    {"split_k", parts}};
@@ -252,9 +248,7 @@ TEST_F(OpenClGemm, AddsEveryPartOfK) {
   // As many K groups as parts, so that no part is empty, for numbers of parts that no rule of thumb takes here.
   for (const int parts : {2, 4, 8, 16}) {
     for (const std::int64_t width : {128, 32}) {
-      Case c{3, 70, parts * width - 5};
-      c.a_grid = {1, width};
-      c.b_grid = {width, width};
+      Case c{.m = 3, .n = 70, .k = parts * width - 5, .a_grid = {1, width}, .b_grid = {width, width}};
       c.options = {{"variant", "gemm_stream"}, {"split_k", std::to_string(parts)}};
       c.seed = static_cast<std::uint32_t>(600 + parts);
       check(c);
@@ -265,9 +259,7 @@ TEST_F(OpenClGemm, AddsEveryPartOfK) {
 TEST_F(OpenClGemm, AddsEveryPartOfKWhereGroupsDoNotDivideAmongThem) {
   for (const int parts : {2, 3, 4}) {
     for (const std::string variant : {"gemm_tiled", "gemm_skinny"}) {
-      Case c{3, 70, (2 * parts + 1) * 32 - 5};
-      c.a_grid = {1, 32};
-      c.b_grid = {32, 32};
+      Case c{.m = 3, .n = 70, .k = (2 * parts + 1) * 32 - 5, .a_grid = {1, 32}, .b_grid = {32, 32}};
       c.options = variant == "gemm_tiled"
                       ? quick(variant)
                       : backend::Options{

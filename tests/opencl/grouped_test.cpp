@@ -292,15 +292,9 @@ TEST_F(OpenClGrouped, HeavyWeightsPastFourGiBAreFound) {
       continue;
     }
     const auto plan = device->create_gemm(desc);
-    backend::WeightsDesc w;
-    w.dtype = g.b;
-    w.n = kN;
-    w.k = w.ld = kK;
-    w.matrices = kMatrices;
-    w.scale = desc.b_scale;
+    backend::WeightsDesc w = weights_desc(g, {}, plan);
     w.data = reinterpret_cast<const std::byte*>(codes.get());
     w.scales = reinterpret_cast<const std::byte*>(scales.data());
-    w.plan = plan;
     const auto queue = device->create_queue();
     const auto upload = [&](const auto& values) {
       const std::size_t size = values.size() * sizeof values[0];

@@ -42,8 +42,7 @@ Made make(const Config& config, backend::Log* log) {
 const std::vector<std::shared_ptr<backend::Device>>& devices() {
   // Never destroyed: drivers may already be gone when static objects are.
   static const Made* made = [] {
-    Config config;
-    config.trial_program = IRONCL_TRIAL_PROGRAM;
+    Config config{.trial_program = IRONCL_TRIAL_PROGRAM};
     return new Made(make(config));
   }();
   return made->devices;

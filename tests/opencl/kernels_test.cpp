@@ -135,14 +135,7 @@ TEST(OpenClKernels, OneFormOfWeightsServesEveryNumberOfRowsOnTensorCores) {
   for (const auto& [n, k] :
        {std::pair{100, 300}, std::pair{576, 7168}, std::pair{4096, 4096}, std::pair{7168, 16384}}) {
     for (const int m : {1, 6, 16, 40, 64, 130, 1024, 4096}) {
-      backend::GemmDesc desc;
-      desc.m = m;
-      desc.n = n;
-      desc.k = k;
-      desc.a = desc.b = backend::DType::e4m3fn;
-      desc.d = backend::DType::f32;
-      desc.a_scale = {backend::DType::f32, {1, 128}, 0};
-      desc.b_scale = {backend::DType::f32, {128, 128}, 0};
+      const backend::GemmDesc desc = Case{.m = m, .n = n, .k = k}.desc();
       Choice choice;
       ASSERT_EQ(choose({f, variants(), &trials, &usual}, desc, &choice).reason, backend::Reason::none);
       EXPECT_EQ(choice.variant->weights(choice.tuning, choice.problem)->name(), form)

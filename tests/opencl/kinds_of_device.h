@@ -44,12 +44,7 @@ inline Features gpu_of(int ptx, std::uint32_t compute_units, double clock_hz) {
 
 /// Cores with vectors of 16 floats, a cache of 2 MiB each.
 inline Features wide_cores(std::uint32_t count) {
-  Features f;
-  f.vector_width = 16;
-  f.compute_units = count;
-  f.local_bytes = 2 << 20;
-  f.clock_hz = 2e9;
-  return f;
+  return {.compute_units = count, .local_bytes = 2 << 20, .vector_width = 16, .clock_hz = 2e9};
 }
 
 }  // namespace ironcl::opencl::testing

@@ -56,9 +56,7 @@ const Problem kOneTile{128, 128, 128, 128, DType::e4m3fn, DType::e4m3fn, DType::
 TEST_F(OpenClLimits, TooMuchLocalMemoryIsRefusedWithBothNumbers) {
   const Variant* tiled = find_variant("gemm_tiled");
   ASSERT_NE(tiled, nullptr);
-  Features small;
-  small.local_bytes = 34815;
-  small.max_work_group = 1024;
+  Features small{.max_work_group = 1024, .local_bytes = 34815};
   const auto refusal = refuse(*tiled, kTuning, small, kOneTile);
   ASSERT_TRUE(refusal.has_value());
   EXPECT_NE(refusal->text.find("34816"), std::string::npos) << refusal->text;
@@ -69,10 +67,7 @@ TEST_F(OpenClLimits, TooMuchLocalMemoryIsRefusedWithBothNumbers) {
 
 TEST_F(OpenClLimits, ArraysOfAKernelsOwnHaveALimitOfTheirOwn) {
   Variant tiled = *find_variant("gemm_tiled");
-  Features f;
-  f.local_bytes = 1000;
-  f.own_local_bytes = 34815;
-  f.max_work_group = 1024;
+  Features f{.max_work_group = 1024, .local_bytes = 1000, .own_local_bytes = 34815};
   tiled.own_local = true;
   const auto refusal = refuse(tiled, kTuning, f, kOneTile);
   ASSERT_TRUE(refusal.has_value());
@@ -84,9 +79,7 @@ TEST_F(OpenClLimits, ArraysOfAKernelsOwnHaveALimitOfTheirOwn) {
 }
 
 TEST_F(OpenClLimits, WorkGroupsOfEveryPassMustFit) {
-  Features f;
-  f.local_bytes = 1 << 16;
-  f.max_work_group = 32;
+  Features f{.max_work_group = 32, .local_bytes = 1 << 16};
   const Problem problem{4, 256, 4096, 128, DType::e4m3fn, DType::e4m3fn, DType::f32};
   const Variant& variant = *find_variant("gemm_skinny");
   Tuning tuning = variant.rule_of_thumb(f, problem);
@@ -100,11 +93,7 @@ TEST_F(OpenClLimits, WorkGroupsOfEveryPassMustFit) {
 }
 
 TEST_F(OpenClLimits, LanesThatAreNotTheDevicesAreRefused) {
-  Features f;
-  f.local_bytes = 64 << 10;
-  f.max_work_group = 1024;
-  f.dpas_lanes = 16;
-  f.wave_lanes = 32;
+  Features f{.max_work_group = 1024, .local_bytes = 64 << 10, .dpas_lanes = 16, .wave_lanes = 32};
   for (const char* name : {"gemm_dpas", "gemm_wave", "gemm_wave_bf16", "gemm_wave_s8"}) {
     const Variant& variant = *find_variant(name);
     const DType code = trial_codes(variant).first;
@@ -186,10 +175,7 @@ TEST_F(OpenClLimits, MoreThanKernelsCountIsRefused) {
       const backend::CombineDesc combine{1, cols, rows, 1, cols, 0, cols, DType::f16, DType::none, DType::f16};
       expect_error(Status::unsupported, "at most 2147479552", [&] { device->create_combine(combine); });
     }
-    backend::RouteDesc route;
-    route.experts = route.local_experts = route.top_k = 1;
-    route.given = true;
-    route.tokens = kMost;
+    backend::RouteDesc route{.tokens = kMost, .experts = 1, .top_k = 1, .local_experts = 1, .given = true};
     expect_error(Status::unsupported, "at most 2147479552", [&] { device->create_route(route); });
     route.tokens = 1;
     route.capacity = kMost;

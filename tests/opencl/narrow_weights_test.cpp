@@ -67,9 +67,7 @@ using OpenClNarrowPlans = OnDevices;
 TEST_F(OpenClNarrowPlans, EveryByteIsItsTwoValuesExactly) {
   // D = I * B transposed: each of the 256 bytes, at each place of a panel, as the kernel decodes it.
   constexpr std::int64_t kSize = 64;
-  Case c{kSize, 2 * kSize, kSize};
-  c.a = DType::bf16;
-  c.b = DType::e2m1;
+  Case c{.m = kSize, .n = 2 * kSize, .k = kSize, .a = DType::bf16, .b = DType::e2m1};
   c.a_scale = c.b_scale = DType::none;
   Data data = make_data(c);
   std::vector<std::uint16_t> identity(kSize * kSize, 0);
@@ -97,9 +95,7 @@ TEST_F(OpenClNarrowPlans, EveryByteIsItsTwoValuesExactly) {
 
 /// Weights of MXFP4, of NVFP4 with its global scale, or with f32 scales per 128 x 128.
 Case narrow(std::int64_t m, int group) {
-  Case c{m, 83, 390};
-  c.b = DType::e2m1;
-  c.a_grid = {1, group == 32 ? 32 : 128};
+  Case c{.m = m, .n = 83, .k = 390, .b = DType::e2m1, .a_grid = {1, group == 32 ? 32 : 128}};
   c.b_grid = {group == 128 ? 128 : 1, group};
   c.b_scale = group == 32 ? DType::e8m0 : group == 16 ? DType::e4m3fn : DType::f32;
   if (group == 16) c.b_global = 0.3f;
@@ -184,11 +180,8 @@ TEST_F(OpenClNarrowPlans, DenormalActivationsAreNoZeros) {
 TEST_F(OpenClNarrowPlans, WeightsTakeHalfTheBytesAndComeBackBitForBit) {
   for (const auto& device : devices()) {
     const std::vector<std::uint8_t> codes = random_bytes(2 * 96 * 256 / 2, 3);
-    backend::WeightsDesc w;
-    w.dtype = DType::e2m1;
-    w.n = 96;
-    w.k = w.ld = 256;
-    w.matrices = 2;
+    backend::WeightsDesc w = weights_desc({.n = 96, .k = 256, .b = DType::e2m1, .counts = {0, 0}}, {});
+    w.scale = {};
     w.data = reinterpret_cast<const std::byte*>(codes.data());
     const auto weights = device->prepare_weights(w);
     EXPECT_EQ(weights->data_bytes(), codes.size());
@@ -202,8 +195,7 @@ TEST_F(OpenClNarrowPlans, WeightsTakeHalfTheBytesAndComeBackBitForBit) {
 
 TEST_F(OpenClNarrowPlans, WhatCannotBeIsRefusedWithTheReason) {
   const auto& device = devices().front();
-  Case c{.m = 4, .n = 64, .k = 128, .b = DType::e2m1};
-  c.options = {{"variant", "gemm_wgmma_f16"}};
+  Case c{.m = 4, .n = 64, .k = 128, .b = DType::e2m1, .options = {{"variant", "gemm_wgmma_f16"}}};
   EXPECT_EQ(device->supports(c.desc()).reason, Reason::dtype);
   EXPECT_NE(device->supports(c.desc()).text.find(", not e4m3fn by e2m1"), std::string::npos);
   c.options.clear();

@@ -25,16 +25,14 @@ using OpenClObjects = OnDevices;
 /// A problem whose plan has a workspace on every device: the variant reads what a kernel before it quantised. Left to
 /// the rule of thumb, some devices take one that quantises for itself.
 Case with_workspace() {
-  Case c{24, 200, 640};
-  c.a_source = DType::f32;
+  Case c{.m = 24, .n = 200, .k = 640, .a_source = DType::f32};
   c.options = {{"variant", "gemm_stream"}, {"floats", "0"}};
   return c;
 }
 
 /// A problem whose work-groups stay and count what they have taken, in memory of the plan's own, on any device.
 Case with_counter() {
-  Case c{3, 500, 640};
-  c.a_source = DType::bf16;
+  Case c{.m = 3, .n = 500, .k = 640, .a_source = DType::bf16};
   c.options = {{"variant", "gemm_stream"}, {"floats", "1"}, {"tile_m", "4"}, {"block_m", "1"}, {"split_k", "1"}};
   return c;
 }
@@ -239,9 +237,7 @@ TEST_F(OpenClObjects, ACallExpectsNothingOfItsWorkspace) {
   for (const auto& device : devices()) {
     for (const Variant& variant : variants()) {
       for (const DType source : {DType::none, DType::bf16}) {
-        Case c{70, 200, 640};
-        c.a_source = source;
-        c.options = {{"variant", variant.name}};
+        Case c{.m = 70, .n = 200, .k = 640, .a_source = source, .options = {{"variant", variant.name}}};
         c.weakest = variant.accuracy;
         if (device->supports(c.desc()).reason != backend::Reason::none) continue;
         Ready ready(*device, c);
@@ -427,8 +423,7 @@ TEST_F(OpenClObjects, NoRowsWaitForTheirWaitList) {
 
 TEST_F(OpenClObjects, QueuesTakeTimesUnlessTheBackendIsToldNotTo) {
   for (const bool profiling : {true, false}) {
-    Config config;
-    config.profiling = profiling;
+    Config config{.profiling = profiling};
     const auto made = make(config);
     ASSERT_FALSE(made.devices.empty());
     for (const auto& device : made.devices) {

@@ -18,7 +18,8 @@
 
 namespace ironcl::opencl::testing {
 
-/// The driver's compiler without its optimiser, which takes seconds for products by hand that no device runs in earnest.
+/// The driver's compiler without its optimiser, which takes seconds for products by hand that no device runs in
+/// earnest.
 class Unoptimised final : public Toolchain {
  public:
   std::string name() const override { return "opencl-c-unoptimised"; }
@@ -64,10 +65,7 @@ class OwnKernels : public ::testing::Test {
 
   /// Devices that have these variants of own_kernels/ besides.
   Made with(std::vector<Variant (*)()> variants, const std::string& cache_dir = "", backend::Log* log = nullptr) {
-    Config config;
-    config.kernel_dir = dir_.path();
-    config.cache_dir = cache_dir;
-    config.more_variants = std::move(variants);
+    Config config{.cache_dir = cache_dir, .kernel_dir = dir_.path(), .more_variants = std::move(variants)};
     return make(config, log);
   }
 

@@ -229,8 +229,7 @@ TEST_F(ProgramCacheTest, AKeyTellsProgramsOfOneDriverFromThoseOfTheNext) {
 }
 
 TEST_F(ProgramCacheTest, SavesBuildsAndSurvivesCorruption) {
-  Config config;
-  config.cache_dir = dir_.string();
+  Config config{.cache_dir = dir_.string()};
   Case c{3, 64, 128};
   const Data data = make_data(c);
   const auto once = [&](std::size_t index) {
@@ -292,8 +291,7 @@ TEST_F(ProgramCacheTest, OfAContextOfSeveralDevicesKeepsTheBinaryOfItsOwn) {
     if (halves.size() < 2) continue;
     any = true;
     fs::remove_all(dir_);
-    Config config;
-    config.cache_dir = dir_.string();
+    Config config{.cache_dir = dir_.string()};
     const cl::Context both(std::vector<cl::Device>{halves[0], halves[1]});
     const std::string source = "__kernel void seven(__global int* to) { to[0] = 7; }";
     for (const cl::Device& half : {halves[1], halves[0]}) {

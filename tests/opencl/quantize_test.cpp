@@ -101,11 +101,7 @@ using OpenClQuantiser = OnDevices;
 void expect_same_product(backend::Device& device, const std::vector<float>& values, DType source, std::int64_t m,
                          std::int64_t k, std::int64_t lda, DType type, const numerics::ScaleGrid& grid,
                          const char* variant, const backend::Options& more = {}) {
-  Case quantising{m, 48, k};
-  quantising.a_source = source;
-  quantising.a = quantising.b = type;
-  quantising.lda = lda;
-  quantising.a_grid = grid;
+  Case quantising{.m = m, .n = 48, .k = k, .a_source = source, .a = type, .b = type, .a_grid = grid, .lda = lda};
   quantising.options = {{"variant", variant}};
   quantising.options.insert(quantising.options.end(), more.begin(), more.end());
   quantising.weakest = backend::AccuracyClass::tensor14;
@@ -270,9 +266,7 @@ TEST_F(OpenClQuantiser, IntoTheFormsOfTensorCoresGivesTheBitsOfCodesMadeBefore) 
       for (const DType source : kSources) {
         for (const std::int64_t m : {1, 19, 70, 130}) {
           const DType type = kCodes[static_cast<std::size_t>(++turn % 3)];
-          Case asked{m, 48, 690};
-          asked.a_source = source;
-          asked.a = asked.b = type;
+          Case asked{.m = m, .n = 48, .k = 690, .a_source = source, .a = type, .b = type};
           asked.weakest = backend::AccuracyClass::tensor14;
           asked.options = {{"variant", variant}};
           if (device->supports(asked.desc()).reason != backend::Reason::none) continue;

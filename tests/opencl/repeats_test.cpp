@@ -52,9 +52,7 @@ TEST_F(OpenClRepeats, EveryCallHasTheBitsOfTheFirst) {
             : std::vector<std::array<std::int64_t, 3>>{{33, 200, 640}};
     for (const Variant& variant : variants()) {
       for (const auto& [m, n, k] : shapes) {
-        Case c{m, n, k};
-        c.d = DType::bf16;
-        c.weakest = backend::AccuracyClass::tensor14;
+        Case c{.m = m, .n = n, .k = k, .d = DType::bf16, .weakest = backend::AccuracyClass::tensor14};
         c.options = {{"variant", variant.name}};
         if (device->supports(c.desc()).reason != backend::Reason::none) continue;
         EXPECT_EQ(pairs_that_differ(*device, c, gpu ? 150 : 6), 0) << device->props().name << ": " << c.line();

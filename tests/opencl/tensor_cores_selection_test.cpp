@@ -153,10 +153,7 @@ TEST(OpenClTensorCores, GpusOfOtherCapabilitiesMultiplyEveryProblemOfCodesOnThem
                                           {DType::e4m3fn, 64},
                                           {DType::e4m3fn, 32}}) {
           for (const DType source : {DType::none, DType::bf16}) {
-            Case c{m, n, k};
-            c.a = c.b = code;
-            c.a_source = source;
-            c.a_grid = {1, group};
+            Case c{.m = m, .n = n, .k = k, .a_source = source, .a = code, .b = code, .a_grid = {1, group}};
             c.b_grid = {128, group};
             c.weakest = m % 2 == 0 ? backend::AccuracyClass::tensor14 : backend::AccuracyClass::f32;
             Choice choice;
@@ -207,8 +204,7 @@ TEST(OpenClTensorCores, WhatADeviceIsHeldToLeavesOutWhatIsNewer) {
 TEST(OpenClTensorCores, ManyRowsOfGroupsOf128AreNotForTheKernelOfFewRowsOn90) {
   AllWork trials;
   const auto asked = [&](const Features& f, std::int64_t m, backend::DType source) {
-    Case c{m, 4096, 4096};
-    c.a_source = source;
+    Case c{.m = m, .n = 4096, .k = 4096, .a_source = source};
     c.options = {{"variant", "gemm_mma_stream"}, {"tile_m", "32"}};
     return choose({f, variants(), &trials}, c.desc(), nullptr);
   };

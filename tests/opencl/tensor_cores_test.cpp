@@ -65,9 +65,7 @@ TEST(OpenClTensorCores, FewRowsAreRightInEveryWidthAndDepth) {
                            {32, 16, 8, 1, 1}}) {
       // Scales a block, a column, and a group of columns that no work-group begins with.
       for (const numerics::ScaleGrid& grid : {numerics::ScaleGrid{128, 128}, {1, 256}, {24, 128}}) {
-        Case c{t.tile_m == 16 ? 13 : t.tile_m, 298, 2900};
-        c.b_grid = grid;
-        c.bias = DType::f32;
+        Case c{.m = t.tile_m == 16 ? 13 : t.tile_m, .n = 298, .k = 2900, .bias = DType::f32, .b_grid = grid};
         c.options = {{"variant", "gemm_mma_stream"},         {"tile_m", std::to_string(t.tile_m)},
                      {"columns", std::to_string(t.columns)}, {"warps", std::to_string(t.warps)},
                      {"depth", std::to_string(t.depth)},     {"lines", std::to_string(t.lines)}};
@@ -111,12 +109,7 @@ TEST(OpenClTensorCores, GroupsOf64And32AreRightForAnyNumberOfRows) {
                {1, 200, 1500}, {7, 72, 96}, {16, 298, 640}, {30, 200, 224}, {140, 130, 1100}}) {
         for (const DType source : {DType::none, DType::bf16}) {
           if (source != DType::none && a_grid.group_rows != 1) continue;
-          Case c{m, n, k};
-          c.a = a;
-          c.b = b;
-          c.a_source = source;
-          c.a_grid = a_grid;
-          c.b_grid = b_grid;
+          Case c{.m = m, .n = n, .k = k, .a_source = source, .a = a, .b = b, .a_grid = a_grid, .b_grid = b_grid};
           c.bias = DType::f32;
           c.weakest = m == 16 ? backend::AccuracyClass::tensor14 : backend::AccuracyClass::f32;
           c.options = {{"variant", "gemm_mma_stream"}};
@@ -137,9 +130,7 @@ TEST(OpenClTensorCores, GroupsOf64And32AreRightInEveryWidthAndDepth) {
                                                                                        {16, 56, 8, 1},
                                                                                        {32, 32, 4, 1},
                                                                                        {32, 16, 8, 2}}) {
-      Case c{tile_m == 16 ? 13 : tile_m, 298, 2900};
-      c.a_grid = a_grid;
-      c.b_grid = b_grid;
+      Case c{.m = tile_m == 16 ? 13 : tile_m, .n = 298, .k = 2900, .a_grid = a_grid, .b_grid = b_grid};
       c.options = {{"variant", "gemm_mma_stream"},       {"tile_m", std::to_string(tile_m)},
                    {"columns", std::to_string(columns)}, {"warps", std::to_string(warps)},
                    {"depth", std::to_string(depth)},     {"lines", "0"}};
@@ -163,9 +154,7 @@ TEST(OpenClTensorCores, LastColumnsOfATileAreRight) {
                                                                         {9000, 400, 256},
                                                                         {9000, 160, 1000}}) {
     for (const char* width : {"64", "128", "256"}) {
-      Case c{m, n, k};
-      c.d = DType::bf16;
-      c.weakest = backend::AccuracyClass::tensor14;
+      Case c{.m = m, .n = n, .k = k, .d = DType::bf16, .weakest = backend::AccuracyClass::tensor14};
       c.options = {{"variant", "gemm_wgmma_fp8"}, {"tile_n", width}, {"split_k", "1"}};
       check_on_tensor_cores(c);
     }
@@ -229,17 +218,12 @@ TEST(OpenClTensorCores, Int8IsRightInEveryTileAndPart) {
                                            {64, 200, 1024, "64", "1", "0", {128, 128}},
                                            {77, 304, 700, "64", "2", "0", {128, 128}}}) {
     for (const DType d : {DType::f32, DType::bf16}) {
-      Case c{t.m, t.n, t.k};
-      c.a = c.b = DType::i8;
-      c.b_grid = t.b_grid;
-      c.d = d;
+      Case c{.m = t.m, .n = t.n, .k = t.k, .a = DType::i8, .b = DType::i8, .d = d, .b_grid = t.b_grid};
       c.bias = d == DType::f32 ? DType::none : DType::f32;
       c.options = {{"variant", "gemm_wgmma_s8"}, {"tile_n", t.width}, {"split_k", t.parts}, {"share", t.share}};
       check_on_tensor_cores(c);
     }
-    Case from_bf16{t.m, t.n, t.k};
-    from_bf16.a_source = DType::bf16;
-    from_bf16.a = from_bf16.b = DType::i8;
+    Case from_bf16{.m = t.m, .n = t.n, .k = t.k, .a_source = DType::bf16, .a = DType::i8, .b = DType::i8};
     from_bf16.options = {{"variant", "gemm_wgmma_s8"}, {"tile_n", t.width}, {"split_k", t.parts}};
     check_on_tensor_cores(from_bf16);
   }
@@ -342,11 +326,7 @@ TEST(OpenClTensorCores, EveryTypeAndGroupIsRightInClassTensor14) {
                                            {"gemm_wgmma_fp8", "256"},
                                            {"gemm_wgmma_fp8", "272"},
                                            {"gemm_wgmma_few", "32"}}) {
-        Case c{140, 600, 1500};
-        c.a = a;
-        c.b = b;
-        c.a_grid = a_grid;
-        c.b_grid = b_grid;
+        Case c{.m = 140, .n = 600, .k = 1500, .a = a, .b = b, .a_grid = a_grid, .b_grid = b_grid};
         c.weakest = backend::AccuracyClass::tensor14;
         c.options = {{"variant", variant}, {"tile_n", width}};
         if (std::string(variant) == "gemm_wgmma_fp8")
@@ -395,10 +375,7 @@ TEST(OpenClTensorCores, SumsOfClassTensor14AreTheEmulatedOnesBitForBit) {
       for (const bool subnormal : {false, true}) {
         for (const std::int64_t k :
              {40, 96, 128}) {  // One sum: whose f32 totals come first is the kernel's business.
-          Case c{60, 130, k};
-          c.a = a_type;
-          c.b = b_type;
-          c.weakest = backend::AccuracyClass::tensor14;
+          Case c{.m = 60, .n = 130, .k = k, .a = a_type, .b = b_type, .weakest = backend::AccuracyClass::tensor14};
           c.options = {{"variant", variant.name}};
           Data data = make_data(c);
           if (subnormal)
@@ -430,9 +407,7 @@ TEST(OpenClTensorCores, LinesOfDAreRight) {
   for (const char* rows : {"64", "128", "256"}) {
     for (const DType d : {DType::bf16, DType::f16}) {
       for (const DType bias : {DType::none, DType::f32}) {
-        Case c{600, 304, 300};
-        c.d = d;
-        c.bias = bias;
+        Case c{.m = 600, .n = 304, .k = 300, .d = d, .bias = bias};
         c.options = {{"variant", "gemm_wgmma_f16"}, {"tile_m", rows}, {"split_k", "1"}};
         check_on_tensor_cores(c);
       }
@@ -445,8 +420,7 @@ TEST(OpenClTensorCores, LastRowsOfATileAreRight) {
   if (tensor_cores().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
   for (const std::int64_t m : {1, 64, 65, 128, 129, 192, 193, 255, 257, 321, 449}) {
     for (const char* variant : {"gemm_wgmma_f16", "gemm_wgmma_fp8"}) {
-      Case c{m, 200, 700};
-      c.weakest = backend::AccuracyClass::tensor14;
+      Case c{.m = m, .n = 200, .k = 700, .weakest = backend::AccuracyClass::tensor14};
       c.options = {{"variant", variant}, {"split_k", m % 2 == 0 ? "2" : "1"}};
       const bool f16 = std::string(variant) == "gemm_wgmma_f16";
       c.options.emplace_back(f16 ? "tile_m" : "tile_n", f16 ? "256" : m % 3 == 0 ? "64" : "128");

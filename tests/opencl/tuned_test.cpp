@@ -9,6 +9,7 @@
 
 #include "backends/opencl/backend.h"
 #include "backends/opencl/select.h"
+#include "tests/opencl/harness.h"
 
 namespace ironcl::opencl::testing {
 namespace {
@@ -31,17 +32,7 @@ Features cpu() {
 
 backend::GemmDesc problem(std::int64_t m = 64, std::int64_t n = 4096, std::int64_t k = 7168,
                           std::int64_t block = 128) {
-  backend::GemmDesc d;
-  d.m = m;
-  d.n = n;
-  d.k = k;
-  d.lda = k;
-  d.ldd = n;
-  d.a = d.b = DType::e4m3fn;
-  d.d = DType::f32;
-  d.a_scale = {DType::f32, {1, 128}, (k + 127) / 128};
-  d.b_scale = {DType::f32, {block, block}, (k + block - 1) / block};
-  return d;
+  return Case{.m = m, .n = n, .k = k, .b_grid = {block, block}}.desc();
 }
 
 /// An entry of gemm_tiled whose tile_m is `tile_m`: not what a CPU's rule of thumb takes.

@@ -195,16 +195,10 @@ TEST_F(OpenClWaveProducts, AreRefusedWhereTheDeviceSaysNothingOfWaves) {
 
 /// A GPU with waves of so many work-items, as such devices describe themselves.
 Features gpu_of_waves(int lanes) {
-  Features f;
-  f.type = backend::DeviceType::gpu;
-  f.local_is_dedicated = f.fma = f.fma_divide = true;
-  f.half_bits = 1;
+  Features f = gpu_of(0, lanes == 64 ? 304 : 96, 2.1e9);
   f.wave_lanes = lanes;
-  f.compute_units = lanes == 64 ? 304 : 96;
-  f.clock_hz = 2.1e9;
   f.local_bytes = f.own_local_bytes = 63 << 10;
   f.max_work_group = 256;
-  f.max_buffer_bytes = std::uint64_t{16} << 30;
   return f;
 }
 

@@ -60,11 +60,7 @@ TEST_F(OpenClWeightsMemory, HeavyAreCopiedOnceFromTheFile) {
   const std::vector<float> scales(static_cast<std::size_t>(n / 128 * (k / 128)), 1.0f);
   for (const auto& device : devices()) {
     const bool shares = device->props().import_host_pointer;  // Else its memory is its own.
-    backend::WeightsDesc w;
-    w.dtype = DType::e4m3fn;
-    w.n = n;
-    w.k = w.ld = k;
-    w.scale = {DType::f32, {128, 128}, k / 128};
+    backend::WeightsDesc w = weights_desc({.n = n, .k = k}, {});
     w.data = file.data();
     w.scales = reinterpret_cast<const std::byte*>(scales.data());
     backend::WeightsDesc few = w;  // What a driver takes once does not count.
@@ -111,12 +107,7 @@ TEST_F(OpenClWeightsMemory, WeightsOfAProcessorAreAdvisedToLieInLargePages) {
   const std::vector<float> scales(static_cast<std::size_t>(matrices * n / 128 * (k / 128)), 1.0f);
   for (const auto& device : devices()) {
     if (device->props().type != backend::DeviceType::cpu || !device->props().import_host_pointer) continue;
-    backend::WeightsDesc w;
-    w.dtype = DType::e4m3fn;
-    w.n = n;
-    w.k = w.ld = k;
-    w.matrices = matrices;
-    w.scale = {DType::f32, {128, 128}, k / 128};
+    backend::WeightsDesc w = weights_desc({.n = n, .k = k, .counts = std::vector<std::int32_t>(matrices)}, {});
     w.data = codes.data();
     w.scales = reinterpret_cast<const std::byte*>(scales.data());
     const std::int64_t before = advised_bytes();

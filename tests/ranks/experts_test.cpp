@@ -24,10 +24,7 @@ struct Spread {
     routed = {std::vector<std::int32_t>(slots), std::vector<float>(slots)};
     on_ranks(static_cast<int>(counts.size()), [&](Group& group) {
       const auto self = static_cast<std::size_t>(group.rank());
-      layer::ExpertsChoices choices;
-      choices.tokens = input.tokens;
-      choices.x = input.x_dtype;
-      choices.out = DType::f32;
+      layer::ExpertsChoices choices{.tokens = input.tokens, .x = input.x_dtype, .out = DType::f32};
       SpreadExperts experts(group, turn(device, group.rank()), source, choices);
       const std::int64_t first = std::accumulate(counts.begin(), counts.begin() + group.rank(), std::int64_t{0});
       const auto part = [&](auto all) {
@@ -69,10 +66,7 @@ struct Spread {
 struct Alone {
   layer::Output output;
   Alone(const Device& device, const layer::ExpertsSource& source, layer::ExpertsInput input) {
-    layer::ExpertsChoices choices;
-    choices.tokens = input.tokens;
-    choices.x = input.x_dtype;
-    choices.out = DType::f32;
+    layer::ExpertsChoices choices{.tokens = input.tokens, .x = input.x_dtype, .out = DType::f32};
     layer::Experts experts(device, source, choices);
     output = layer::Execution(device, experts, input).compute();
   }
@@ -192,9 +186,7 @@ TEST(Traffic, OfExpertsIsThatOfTheFormula) {
   const std::vector<std::int32_t>& ids = example.input.routed->ids;
   constexpr std::uint64_t kRanks = 2;
   on_ranks(kRanks, [&](Group& group) {
-    layer::ExpertsChoices choices;
-    choices.tokens = example.input.tokens;
-    choices.x = example.input.x_dtype;
+    layer::ExpertsChoices choices{.tokens = example.input.tokens, .x = example.input.x_dtype};
     SpreadExperts experts(group, devices()[0], *example.source, choices);
     const std::int64_t tokens = group.rank() == 0 ? example.input.tokens : 0;  // rank 1 has experts only
     Bytes y(layer::bytes_of_matrix(choices.out, tokens, form.hidden));
@@ -240,8 +232,7 @@ TEST(Ranks15, AnExpertThatCannotBeReadIsEveryRanksError) {
   const std::int64_t count = example.source->form().experts.count;
   const Broken broken(*example.source, count - 1);
   on_ranks(2, [&](Group& group) {
-    layer::ExpertsChoices choices;
-    choices.tokens = 2;
+    layer::ExpertsChoices choices{.tokens = 2};
     EXPECT_EQ(error_of([&] { const SpreadExperts made(group, devices()[0], broken, choices); }),
               "UNAVAILABLE: creating a split of experts: rank 1: the last expert cannot be read");
   });

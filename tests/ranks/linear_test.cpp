@@ -193,11 +193,7 @@ TEST(Ranks07, APairMakesOneSumAndAddsItsBiasOnce) {
     Bytes h(g.size());
     {
       Queue queue(device);
-      ActivateDesc desc;
-      desc.rows = 5;
-      desc.cols = 640;
-      desc.x = desc.y = IRONCL_F32;
-      desc.scale = {};
+      ActivateDesc desc{.rows = 5, .cols = 640, .x = IRONCL_F32, .y = IRONCL_F32, .scale = {}};
       const Activate activate(device, desc);
       const Buffer gb(device, g.size()), ub(device, g.size()), hb(device, g.size());
       queue.write(gb, std::span(g));

@@ -90,9 +90,7 @@ inline void share(std::span<std::byte> bytes) {
 /// The devices of this build: the model first, then what OpenCL has.
 inline const std::vector<Device>& devices() {
   static const std::vector<Device> all = [] {
-    Registry::Options options;
-    options.use_environment = false;
-    options.plugin_dirs = REAL_PLUGIN_DIR;
+    Registry::Options options{.use_environment = false, .plugin_dirs = REAL_PLUGIN_DIR};
     const Registry registry = Registry::discover(options);
     std::vector<Device> found{registry.device("ironwood:0")};
     for (const Device& device : registry.devices())

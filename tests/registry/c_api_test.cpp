@@ -6,6 +6,7 @@
 #include <cstring>
 #include <set>
 
+#include "tests/c_api.h"
 #include "tests/registry/fakes.h"
 
 namespace {
@@ -13,16 +14,14 @@ namespace {
 using testing::HasSubstr;
 
 ironcl_error fresh_error() {
-  ironcl_error error{};
-  error.struct_size = sizeof error;
+  auto error = ironcl::sized<ironcl_error>();
   return error;
 }
 
 class CApi : public testing::Test {
  protected:
   void SetUp() override {
-    ironcl_registry_options options{};
-    options.struct_size = sizeof options;
+    auto options = ironcl::sized<ironcl_registry_options>();
     options.flags = IRONCL_REGISTRY_IGNORE_ENVIRONMENT;
     ASSERT_EQ(ironcl_registry_create(&options, &registry_, nullptr), ironcl_status{IRONCL_OK});
     ASSERT_EQ(ironcl_registry_load_file(registry_, fakes::path("fake").c_str(), nullptr), ironcl_status{IRONCL_OK});
@@ -65,16 +64,13 @@ TEST_F(CApi, AnInputStructWithAnUnknownTailMustBeZeroThere) {
 }
 
 TEST_F(CApi, AnUnknownFlagIsUnimplemented) {
-  ironcl_registry_options options{};
-  options.struct_size = sizeof options;
+  auto options = ironcl::sized<ironcl_registry_options>();
   options.flags = 1u << 30;
   ironcl_registry registry = nullptr;
   EXPECT_EQ(ironcl_registry_create(&options, &registry, nullptr), ironcl_status{IRONCL_UNIMPLEMENTED});
-  ironcl_select_options select{};
-  select.struct_size = sizeof select;
+  auto select = ironcl::sized<ironcl_select_options>();
   select.flags = 1u << 30;
-  ironcl_device_info info{};
-  info.struct_size = sizeof info;
+  auto info = ironcl::sized<ironcl_device_info>();
   EXPECT_EQ(ironcl_registry_select(registry_, &select, &info, nullptr), ironcl_status{IRONCL_UNIMPLEMENTED});
 }
 
@@ -97,23 +93,19 @@ TEST_F(CApi, AMissingStructSizeIsSaid) {
 
 TEST_F(CApi, AnIndexOutOfRangeIsInvalidAndTouchesNothing) {
   ironcl_error error = fresh_error();
-  ironcl_device_info device{};
-  device.struct_size = sizeof device;
+  auto device = ironcl::sized<ironcl_device_info>();
   EXPECT_EQ(ironcl_registry_device_info(registry_, 7, &device, &error), ironcl_status{IRONCL_INVALID_ARGUMENT});
   EXPECT_THAT(error.message, HasSubstr("device 7 does not exist; there are 1"));
   EXPECT_EQ(error.status, ironcl_status{IRONCL_INVALID_ARGUMENT});
   EXPECT_EQ(device.api, nullptr);
-  ironcl_plugin_info plugin{};
-  plugin.struct_size = sizeof plugin;
+  auto plugin = ironcl::sized<ironcl_plugin_info>();
   EXPECT_EQ(ironcl_registry_plugin_info(registry_, 1, &plugin, nullptr), ironcl_status{IRONCL_INVALID_ARGUMENT});
-  ironcl_report_entry entry{};
-  entry.struct_size = sizeof entry;
+  auto entry = ironcl::sized<ironcl_report_entry>();
   EXPECT_EQ(ironcl_registry_report_entry(registry_, 1, &entry, nullptr), ironcl_status{IRONCL_INVALID_ARGUMENT});
 }
 
 TEST_F(CApi, NullArgumentsAreRefused) {
-  ironcl_device_info info{};
-  info.struct_size = sizeof info;
+  auto info = ironcl::sized<ironcl_device_info>();
   const ironcl_status refused = IRONCL_INVALID_ARGUMENT;
   EXPECT_EQ(ironcl_registry_create(nullptr, nullptr, nullptr), refused);
   EXPECT_EQ(ironcl_registry_load_file(registry_, nullptr, nullptr), refused);
@@ -128,16 +120,14 @@ TEST_F(CApi, NullArgumentsAreRefused) {
 }
 
 TEST_F(CApi, SelectionWithoutOptionsTakesTheDefaultDevice) {
-  ironcl_device_info info{};
-  info.struct_size = sizeof info;
+  auto info = ironcl::sized<ironcl_device_info>();
   ASSERT_EQ(ironcl_registry_select(registry_, nullptr, &info, nullptr), ironcl_status{IRONCL_OK});
   EXPECT_STREQ(info.uri, "fake:0");
 }
 
 TEST_F(CApi, ALongMessageIsCutAndTerminated) {
   ironcl_error error = fresh_error();
-  ironcl_device_info info{};
-  info.struct_size = sizeof info;
+  auto info = ironcl::sized<ironcl_device_info>();
   const std::string uri(2000, 'x');
   EXPECT_EQ(ironcl_registry_find_device(registry_, uri.c_str(), &info, &error),
             ironcl_status{IRONCL_INVALID_ARGUMENT});
@@ -145,8 +135,7 @@ TEST_F(CApi, ALongMessageIsCutAndTerminated) {
 }
 
 TEST_F(CApi, TheReportOutlivesShutdown) {
-  ironcl_report_entry entry{};
-  entry.struct_size = sizeof entry;
+  auto entry = ironcl::sized<ironcl_report_entry>();
   ASSERT_EQ(ironcl_registry_report_entry(registry_, 0, &entry, nullptr), ironcl_status{IRONCL_OK});
   ASSERT_EQ(ironcl_registry_shutdown(registry_, nullptr), ironcl_status{IRONCL_OK});
   EXPECT_EQ(entry.path, fakes::path("fake"));

@@ -20,10 +20,7 @@ std::string plugin_file() { return std::string(REAL_PLUGIN_DIR) + "/libironcl_op
 
 /// The answer of opencl:0 to a query about kProblem, with that folder; null where there is no device.
 boost::json::value ask(const char* key, const std::string& folder, bool by_environment) {
-  Registry::Options options;
-  options.use_environment = false;
-  options.plugin_files = plugin_file();
-  options.unload = true;
+  Registry::Options options{.use_environment = false, .unload = true, .plugin_files = plugin_file()};
   if (by_environment)
     ::setenv("IRONCL_TUNED_DIR", folder.c_str(), 1);
   else

@@ -8,8 +8,6 @@
 
 namespace ironcl::reference {
 
-constexpr std::int64_t kLargest = 0x7fffffff;
-
 [[noreturn]] void invalid(const std::string& text) {
   if (fault("refuses_with_internal")) throw Refusal(IRONCL_INTERNAL, text);
   throw Refusal(IRONCL_INVALID_ARGUMENT, fault("operand_is_not_named") ? "something is wrong" : text);
@@ -26,6 +24,14 @@ void dimension(std::int64_t value, std::int64_t least, const char* field) {
   if (value > kLargest && fault("accepts_overflow")) return;
   if (value < least || value > kLargest)
     invalid(fmt::format("{} is {}, expected {} to {}", field, value, least, kLargest));
+}
+
+void leading(std::int64_t ld, std::int64_t cols, std::int64_t rows, const char* field) {
+  std::int64_t bytes = 0;
+  if ((ld != 0 && ld < cols) || __builtin_mul_overflow(rows, ld, &bytes) ||
+      __builtin_mul_overflow(bytes, std::int64_t{8}, &bytes)) {
+    invalid(fmt::format("{} is {}, for {} rows of {}", field, ld, rows, cols));
+  }
 }
 
 bool is_float(ironcl_dtype t) { return t >= IRONCL_F32 && t <= IRONCL_BF16; }
@@ -286,13 +292,8 @@ ironcl_quantize_desc check_quantize(const ironcl_quantize_desc* in) {
   if (!std::isfinite(d.quantizer.amax_floor) || d.quantizer.amax_floor < 0) {
     invalid("quantize_desc.quantizer.amax_floor is not a finite number of at least 0");
   }
-  for (const auto& [ld, field] : {std::pair(d.x_ld, "x: x_ld"), std::pair(d.code_ld, "codes: code_ld")}) {
-    std::int64_t bytes = 0;
-    if ((ld != 0 && ld < d.cols) || __builtin_mul_overflow(d.rows, ld, &bytes) ||
-        __builtin_mul_overflow(bytes, std::int64_t{8}, &bytes)) {
-      invalid(fmt::format("quantize_desc: {} is {}, for {} rows of {}", field, ld, d.rows, d.cols));
-    }
-  }
+  leading(d.x_ld, d.cols, d.rows, "quantize_desc: x: x_ld");
+  leading(d.code_ld, d.cols, d.rows, "quantize_desc: codes: code_ld");
   return d;
 }
 

@@ -9,22 +9,12 @@
 namespace ironcl::reference {
 namespace {
 
-constexpr std::int64_t kLargest = 0x7fffffff;
-
 void within(std::int64_t value, std::int64_t least, std::int64_t most, const char* field) {
   if (value < least || value > most) invalid(fmt::format("{} is {}, expected {} to {}", field, value, least, most));
 }
 
 void flags(std::uint32_t value, std::uint32_t all, const char* field) {
   if ((value & ~all) != 0) throw Refusal(IRONCL_UNIMPLEMENTED, fmt::format("{} are {:#x}", field, value));
-}
-
-void leading(std::int64_t ld, std::int64_t cols, std::int64_t rows, const char* field) {
-  std::int64_t bytes = 0;
-  if ((ld != 0 && ld < cols) || __builtin_mul_overflow(rows, ld, &bytes) ||
-      __builtin_mul_overflow(bytes, std::int64_t{8}, &bytes)) {
-    invalid(fmt::format("{} is {}, for {} rows of {}", field, ld, rows, cols));
-  }
 }
 
 void float_type(ironcl_dtype type, const char* field) {

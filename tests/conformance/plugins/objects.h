@@ -19,6 +19,8 @@
 
 namespace ironcl::reference {
 
+constexpr std::int64_t kLargest = 0x7fffffff;
+
 /// What a call answers with instead of OK.
 struct Refusal : std::runtime_error {
   Refusal(ironcl_status s, const std::string& text) : std::runtime_error(text), status(s) {}
@@ -175,6 +177,7 @@ CombineCall check_combine_call(const ironcl_combine_args* in, const ironcl_combi
 [[noreturn]] void invalid(const std::string& text);
 void known(std::uint32_t value, std::uint32_t last, const char* field);
 void dimension(std::int64_t value, std::int64_t least, const char* field);
+void leading(std::int64_t ld, std::int64_t cols, std::int64_t rows, const char* field);
 bool is_float(ironcl_dtype type);
 bool is_code(ironcl_dtype type);
 void check_scale(const ironcl_scale_desc& scale, std::int64_t cols, bool tight, const char* field);

@@ -19,8 +19,7 @@ Queue make_queue(Context& c) {
 }
 
 Buffer make_buffer(Context& c, std::uint64_t size) {
-  ironcl_buffer_desc desc{};
-  desc.struct_size = sizeof desc;
+  auto desc = sized<ironcl_buffer_desc>();
   desc.size = size;
   ironcl_buffer buffer = nullptr;
   Error error;
@@ -58,16 +57,14 @@ std::vector<std::byte> download(Context& c, ironcl_queue queue, ironcl_buffer bu
 }
 
 ironcl_device_props props_of(Context& c) {
-  ironcl_device_props props{};
-  props.struct_size = sizeof props;
+  auto props = sized<ironcl_device_props>();
   Error error;
   require(c.table.device_props(c.device, &props, &error), error, "device_props");
   return props;
 }
 
 Op make_op(Context& c, const void* desc) {
-  ironcl_support support{};
-  support.struct_size = sizeof support;
+  auto support = sized<ironcl_support>();
   Error error;
   const ironcl_status asked = c.table.supports(c.device, desc, &support, &error);
   ironcl_op plan = nullptr;
@@ -135,8 +132,7 @@ void expect_named(ironcl_status got, ironcl_status want, const Error& error, con
 }  // namespace
 
 void expect_refused(Context& c, const void* desc, ironcl_status want, const char* word, const char* what) {
-  ironcl_support support{};
-  support.struct_size = sizeof support;
+  auto support = sized<ironcl_support>();
   Error error;
   expect_named(c.table.supports(c.device, desc, &support, &error), want, error, "supports", word, what);
   ironcl_op op = nullptr;
@@ -155,8 +151,7 @@ void expect_call_refused(Context& c, ironcl_op op, ironcl_queue queue, const voi
 }
 
 ironcl_op_info info_of(Context& c, ironcl_op plan) {
-  ironcl_op_info info{};
-  info.struct_size = sizeof info;
+  auto info = sized<ironcl_op_info>();
   Error error;
   require(c.table.op_info(plan, &info, &error), error, "op_info");
   return info;
@@ -167,8 +162,7 @@ Weights make_weights(Context& c, const Problem& p, const Operands& o, ironcl_op 
   const numerics::ScaleGrid grid = p.b_scale.grid();
   std::vector<std::byte> scales =
       spread(p.b_scale.dtype, o.b_scale, grid.scale_rows(p.n), grid.scale_cols(p.k), p.b_scale_ld(), 0);
-  ironcl_weights_desc desc{};
-  desc.struct_size = sizeof desc;
+  auto desc = sized<ironcl_weights_desc>();
   desc.dtype = static_cast<ironcl_dtype>(p.b);
   desc.n = p.n, desc.k = p.k;
   desc.ld = p.b_pad != 0 ? p.ldb() : 0;

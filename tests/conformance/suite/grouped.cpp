@@ -17,8 +17,6 @@
 namespace ironcl::conformance {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 std::vector<std::byte> row_of(const std::vector<std::byte>& tight, std::int64_t row, std::size_t bytes) {
   const auto from = tight.begin() + static_cast<std::ptrdiff_t>(at(row) * bytes);
   return {from, from + static_cast<std::ptrdiff_t>(bytes)};
@@ -171,8 +169,7 @@ Weights GroupedRig::prepare() {
     data.insert(data.end(), matrix.b.begin(), matrix.b.end());
     scales.insert(scales.end(), matrix.b_scale.begin(), matrix.b_scale.end());
   }
-  ironcl_weights_desc desc{};
-  desc.struct_size = sizeof desc;
+  auto desc = sized<ironcl_weights_desc>();
   desc.dtype = static_cast<ironcl_dtype>(p.b);
   desc.n = p.n, desc.k = p.k;
   desc.matrices = static_cast<std::uint32_t>(problem_.counts.size());
@@ -211,8 +208,7 @@ void GroupedRig::reset() {
 }
 
 ironcl_gemm_args GroupedRig::args() const {
-  ironcl_gemm_args args{};
-  args.struct_size = sizeof args, args.kind = IRONCL_OP_GEMM;
+  auto args = sized<ironcl_gemm_args>(IRONCL_OP_GEMM);
   args.m = problem_.masked() ? problem_.m : problem_.call_rows();
   args.weights = weights_.get();
   args.a = a_.span(), args.a_scale = a_scale_.span(), args.d = d_.span(), args.d_scale = d_scale_.span();

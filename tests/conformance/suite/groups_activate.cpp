@@ -16,8 +16,6 @@
 namespace ironcl::conformance {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 /// An activation and its call.
 struct Activated {
   std::int64_t rows = 37, cols = 200;
@@ -46,8 +44,7 @@ struct Activated {
 };
 
 ironcl_activate_desc Activated::desc() const {
-  ironcl_activate_desc d{};
-  d.struct_size = sizeof d, d.kind = IRONCL_OP_ACTIVATE;
+  auto d = sized<ironcl_activate_desc>(IRONCL_OP_ACTIVATE);
   d.rows = rows, d.cols = cols;
   d.gate_ld = gate_ld() == cols ? 0 : gate_ld();
   d.up_ld = up_ld() == cols ? 0 : up_ld();
@@ -86,28 +83,8 @@ std::vector<std::byte> make_values(const Activated& a, Random& random) {
   for (std::int64_t i = 0; i < a.all_rows() * a.cols; ++i) {
     double value = random.normal() * std::exp2(2 * random.normal());
     if (a.hard) {
-      switch (random.between(0, 11)) {
-        case 0:
-          value = -90 + 10 * random.uniform();
-          break;
-        case 1:
-          value = 80 + 20 * random.uniform();
-          break;
-        case 2:
-          value = -1e4 * random.uniform();
-          break;
-        case 3:
-          value = 1e4 * random.uniform();
-          break;
-        case 4:
-          value = 0;
-          break;
-        case 5:
-          value = -0.0;
-          break;
-        default:
-          break;
-      }
+      const double u = random.uniform(), ends[] = {10 * u - 90, 20 * u + 80, -1e4 * u, 1e4 * u, 0, -0.0};
+      if (const std::size_t kind = at(random.between(0, 11)); kind < std::size(ends)) value = ends[kind];
       if (i / a.cols % 9 == 4 && i % a.cols == 3) value = std::numeric_limits<double>::quiet_NaN();
     }
     if (!used[at(i / a.cols)]) value = std::numeric_limits<double>::quiet_NaN();
@@ -148,8 +125,7 @@ struct Bench {
     if (a.grouping != IRONCL_GROUPING_NONE) counts = part(c, q, bytes_of(a.counts));
   }
   ironcl_activate_args args(const Activated& a) const {
-    ironcl_activate_args out{};
-    out.struct_size = sizeof out, out.kind = IRONCL_OP_ACTIVATE;
+    auto out = sized<ironcl_activate_args>(IRONCL_OP_ACTIVATE);
     out.rows = a.call_rows();
     out.gate = gate.span(), out.up = up.span(), out.y = y.span();
     if (a.halves) out.up = {gate.buffer.get(), gate.offset + up_from, gate.size - up_from};

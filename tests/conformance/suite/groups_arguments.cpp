@@ -61,8 +61,7 @@ void expect_invalid(ironcl_status status, const Error& error, const char* what) 
 
 void null_handles(Context& c) {
   const ironcl_gemm_desc desc = base_problem().desc();
-  ironcl_support support{};
-  support.struct_size = sizeof support;
+  auto support = sized<ironcl_support>();
   ironcl_op plan = nullptr;
   Error e;
   expect_invalid(c.table.supports(nullptr, &desc, &support, &e), e, "supports without a device");
@@ -71,14 +70,12 @@ void null_handles(Context& c) {
   expect_invalid(c.table.op_create(nullptr, &desc, &plan, &e), e, "op_create without a device");
   expect_invalid(c.table.op_create(c.device, nullptr, &plan, &e), e, "op_create without a description");
   expect_invalid(c.table.op_create(c.device, &desc, nullptr, &e), e, "op_create without out_gemm");
-  ironcl_op_info info{};
-  info.struct_size = sizeof info;
+  auto info = sized<ironcl_op_info>();
   expect_invalid(c.table.op_info(nullptr, &info, &e), e, "op_info without a plan");
   ironcl_weights weights = nullptr;
   expect_invalid(c.table.weights_prepare(c.device, nullptr, &weights, &e), e,
                  "weights_prepare without a description");
-  ironcl_weights_info weights_info{};
-  weights_info.struct_size = sizeof weights_info;
+  auto weights_info = sized<ironcl_weights_info>();
   expect_invalid(c.table.weights_export(nullptr, &info, 1, &info, 1, &e), e, "weights_export without weights");
   expect_invalid(c.table.weights_info(nullptr, &weights_info, &e), e, "weights_info without weights");
 }
@@ -98,8 +95,7 @@ void null_memory(Context& c) {
   expect_invalid(c.table.device_query(c.device, nullptr, nullptr, text, 8, &size, &e), e, "device_query: no key");
   expect_invalid(c.table.device_query(c.device, "features", nullptr, text, 8, nullptr, &e), e,
                  "device_query: no size");
-  ironcl_event_profile profile{};
-  profile.struct_size = sizeof profile;
+  auto profile = sized<ironcl_event_profile>();
   expect_invalid(c.table.event_profile(nullptr, &profile, &e), e, "event_profile without an event");
   expect_invalid(c.table.event_wait(nullptr, 0, &e), e, "event_wait without an event");
   const Queue owner = make_queue(c);
@@ -120,8 +116,7 @@ constexpr WrongBy<ironcl_weights_desc> kWrongWeights[] = {
 void wrong_weights(Context& c) {
   const std::vector<std::byte> data(130 * 140), scales(4 * 2 * 2);
   for (const auto& wrong : kWrongWeights) {
-    ironcl_weights_desc desc{};
-    desc.struct_size = sizeof desc;
+    auto desc = sized<ironcl_weights_desc>();
     desc.dtype = IRONCL_F8_E4M3FN;
     desc.n = 130, desc.k = 140;
     desc.scale = {IRONCL_F32, 128, 128, 0, 0, 0, 0};

@@ -182,8 +182,7 @@ void profile_is_sane(Context& c) {
   const Event event = rig.enqueue(rig.queue());
   wait(c, event.get(), "op_enqueue");
   const ironcl_device_props props = props_of(c);
-  ironcl_event_profile profile{};
-  profile.struct_size = sizeof profile;
+  auto profile = sized<ironcl_event_profile>();
   Error error;
   const ironcl_status status = c.table.event_profile(event.get(), &profile, &error);
   if ((props.caps & IRONCL_CAP_EVENT_PROFILING) == 0 && status == IRONCL_UNIMPLEMENTED) {

@@ -14,8 +14,6 @@
 namespace ironcl::conformance {
 namespace {
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 /// A combination and its call.
 struct Combined {
   std::int64_t tokens = 29, cols = 200, rows = 70, top_k = 4;
@@ -35,8 +33,7 @@ struct Combined {
 };
 
 ironcl_combine_desc Combined::desc() const {
-  ironcl_combine_desc d{};
-  d.struct_size = sizeof d, d.kind = IRONCL_OP_COMBINE;
+  auto d = sized<ironcl_combine_desc>(IRONCL_OP_COMBINE);
   d.tokens = tokens, d.cols = cols, d.rows = rows, d.top_k = static_cast<std::uint32_t>(top_k);
   d.x_ld = x_pad == 0 ? 0 : cols + x_pad;
   d.add_ld = add_pad == 0 ? 0 : cols + add_pad;
@@ -107,8 +104,7 @@ struct Bench {
     }
   }
   ironcl_combine_args args(const Combined& m) const {
-    ironcl_combine_args a{};
-    a.struct_size = sizeof a, a.kind = IRONCL_OP_COMBINE;
+    auto a = sized<ironcl_combine_args>(IRONCL_OP_COMBINE);
     a.tokens = m.call_tokens();
     a.x = x.span(), a.rows = rows.span(), a.weights = weights.span(), a.add = add.span();
     a.add_weights = add_weights.span(), a.y = y.span();

@@ -41,8 +41,7 @@ ironcl_status import_memory(Context& c, void* memory, std::uint64_t size, Buffer
   native.chain.type = IRONCL_CHAIN_NATIVE_MEMORY | IRONCL_CHAIN_REQUIRED;
   native.kind = kind;
   native.handle = memory;
-  ironcl_buffer_desc desc{};
-  desc.struct_size = sizeof desc;
+  auto desc = sized<ironcl_buffer_desc>();
   desc.size = size;
   desc.next = &native.chain;
   ironcl_buffer buffer = nullptr;

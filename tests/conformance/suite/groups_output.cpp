@@ -99,8 +99,7 @@ void weaker_class_only_where_allowed(Context& c) {
     p.weakest_accuracy = allowed;
     Rig rig(c, p);
     const ironcl_gemm_desc desc = p.desc();
-    ironcl_support support{};
-    support.struct_size = sizeof support;
+    auto support = sized<ironcl_support>();
     Error error;
     require(c.table.supports(c.device, &desc, &support, &error), error, "supports");
     EXPECT_LE(rig.info().accuracy_class, allowed) << "a plan of a weaker class than was allowed";

@@ -151,8 +151,7 @@ void query_protocol(Context& c) {
 
 void null_device(Context& c) {
   Error error;
-  ironcl_device_props props{};
-  props.struct_size = sizeof props;
+  auto props = sized<ironcl_device_props>();
   EXPECT_EQ(c.table.device_props(nullptr, &props, &error), unsigned{IRONCL_INVALID_ARGUMENT});
   EXPECT_NE(std::string(error.message), "");
   EXPECT_EQ(c.table.device_props(c.device, nullptr, &error), unsigned{IRONCL_INVALID_ARGUMENT});

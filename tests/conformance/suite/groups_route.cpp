@@ -22,8 +22,6 @@ using Floats = std::vector<float>;
 constexpr float kNaN = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
 
-std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
-
 enum class Logits { random, wide, ties, steps, hard };
 
 /// A router and its call.
@@ -48,8 +46,7 @@ struct Routed {
 };
 
 ironcl_route_desc Routed::desc() const {
-  ironcl_route_desc d{};
-  d.struct_size = sizeof d, d.kind = IRONCL_OP_ROUTE;
+  auto d = sized<ironcl_route_desc>(IRONCL_OP_ROUTE);
   if (given) d.flags |= IRONCL_ROUTE_GIVEN;
   if (rule.normalize && !given) d.flags |= IRONCL_ROUTE_NORMALIZE;
   if (shared_gate) d.flags |= IRONCL_ROUTE_SHARED_GATE;
@@ -80,26 +77,16 @@ std::string Routed::line() const {
 /// it.
 float hard_logit(std::int64_t kind, std::int64_t expert, float usual) {
   constexpr float kLargest = std::numeric_limits<float>::max();
-  switch (kind) {
-    case 1:
-      return expert % 5 == 2 ? kNaN : usual;
-    case 2:
-      return expert == 3 ? kInfinity : usual;
-    case 3:
-      return expert % 3 == 0 ? -kInfinity : usual;
-    case 4:
-      return -kInfinity;
-    case 5:
-      return kNaN;
-    case 6:
-      return kInfinity;
-    case 7:
-      return expert == 5 ? 0 : -kInfinity;
-    case 8:
-      return expert % 2 == 0 ? kLargest : -kLargest;
-    default:
-      return usual;
-  }
+  const float kinds[] = {usual,
+                         expert % 5 == 2 ? kNaN : usual,
+                         expert == 3 ? kInfinity : usual,
+                         expert % 3 == 0 ? -kInfinity : usual,
+                         -kInfinity,
+                         kNaN,
+                         kInfinity,
+                         expert == 5 ? 0 : -kInfinity,
+                         expert % 2 == 0 ? kLargest : -kLargest};
+  return kinds[kind];
 }
 
 /// Logits [tokens, width], tight, in the router's type.
@@ -156,8 +143,7 @@ struct Bench {
     if (r.shared_gate) shared = words(r.call_tokens());
   }
   ironcl_route_args args(const Routed& r) const {
-    ironcl_route_args a{};
-    a.struct_size = sizeof a, a.kind = IRONCL_OP_ROUTE;
+    auto a = sized<ironcl_route_args>(IRONCL_OP_ROUTE);
     a.tokens = r.call_tokens();
     a.logits = logits.span(), a.bias = bias.span(), a.ids = ids.span(), a.weights = weights.span();
     a.matrix_rows = counts.span(), a.a_index = index.span(), a.rows = rows.span(), a.shared_weights = shared.span();

@@ -51,8 +51,7 @@ struct Answer {
 };
 
 Answer ask(Context& c, const ironcl_gemm_desc* desc) {
-  ironcl_support support{};
-  support.struct_size = sizeof support;
+  auto support = sized<ironcl_support>();
   Error one, two;
   Answer out{};
   out.supports = c.table.supports(c.device, desc, &support, &one);
@@ -125,8 +124,7 @@ void buffer_desc(Context& c) {
     const Buffer owner(c.table, status == IRONCL_OK ? buffer : nullptr);
     return status_name(status);
   };
-  ironcl_buffer_desc desc{};
-  desc.struct_size = sizeof desc;
+  auto desc = sized<ironcl_buffer_desc>();
   desc.size = 100;
   expect_grows(desc, make);
   desc.flags = 1u << 30;
@@ -151,8 +149,7 @@ void args_sizes(Context& c) {
 
 void weights_desc(Context& c) {
   const std::vector<std::byte> data(128 * 128), scales(4);
-  ironcl_weights_desc desc{};
-  desc.struct_size = sizeof desc;
+  auto desc = sized<ironcl_weights_desc>();
   desc.dtype = IRONCL_F8_E4M3FN;
   desc.n = desc.k = 128;
   desc.scale = {IRONCL_F32, 128, 128, 0, 0, 0, 0};
@@ -211,10 +208,8 @@ void filled_gemm_structs(Context& c) {
   Rig rig(c, base_problem());
   const ironcl_op_info info = info_of(c, rig.plan());
   const ironcl_gemm_desc desc = rig.problem().desc();
-  ironcl_support support{};
-  support.struct_size = sizeof support;
-  ironcl_weights_info weights{};
-  weights.struct_size = sizeof weights;
+  auto support = sized<ironcl_support>();
+  auto weights = sized<ironcl_weights_info>();
   Error error;
   require(c.table.supports(c.device, &desc, &support, &error), error, "supports");
   require(c.table.weights_info(rig.weights(), &weights, &error), error, "weights_info");
@@ -233,8 +228,7 @@ void filled_gemm_structs(Context& c) {
 
 /// device_props of no device fails everywhere: what does it leave in the error?
 void errors(Context& c) {
-  ironcl_device_props props{};
-  props.struct_size = sizeof props;
+  auto props = sized<ironcl_device_props>();
   Error whole;
   const ironcl_status status = c.table.device_props(nullptr, &props, &whole);
   ASSERT_NE(status, unsigned{IRONCL_OK});
@@ -319,8 +313,7 @@ void plans_untouched_on_failure(Context& c) {
   const ironcl_support before = support;
   EXPECT_NE(c.table.supports(c.device, &desc, &support, &error), unsigned{IRONCL_OK});
   EXPECT_EQ(std::memcmp(&support, &before, sizeof support), 0) << "supports wrote although it failed";
-  ironcl_weights_desc weights_desc{};
-  weights_desc.struct_size = sizeof weights_desc;
+  auto weights_desc = sized<ironcl_weights_desc>();
   auto weights = sentinel<ironcl_weights>();
   EXPECT_NE(c.table.weights_prepare(c.device, &weights_desc, &weights, &error), unsigned{IRONCL_OK});
   EXPECT_EQ(weights, sentinel<ironcl_weights>()) << "weights_prepare wrote although it failed";

@@ -22,8 +22,7 @@ void export_round_trip(Context& c, Problem p, bool for_plan) {
   fill_any_bits(p, random, operands);
   Op plan = make_plan(c, p.desc());
   const Weights weights = make_weights(c, p, operands, for_plan ? plan.get() : nullptr);
-  ironcl_weights_info info{};
-  info.struct_size = sizeof info;
+  auto info = sized<ironcl_weights_info>();
   Error error;
   require(c.table.weights_info(weights.get(), &info, &error), error, "weights_info");
   EXPECT_EQ(info.data_bytes, operands.b.size());
@@ -80,8 +79,7 @@ void small_export_is_refused(Context& c) {
 }
 
 ironcl_weights_info info_of(Context& c, ironcl_weights weights) {
-  ironcl_weights_info info{};
-  info.struct_size = sizeof info;
+  auto info = sized<ironcl_weights_info>();
   Error error;
   require(c.table.weights_info(weights, &info, &error), error, "weights_info");
   return info;

@@ -12,6 +12,8 @@
 
 namespace ironcl::conformance {
 
+inline std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
+
 /// `size` bytes in a buffer, with guards of kPattern on both sides.
 struct Part {
   Buffer buffer;

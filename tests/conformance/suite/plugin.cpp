@@ -40,23 +40,6 @@ void fill_all(ironcl_plugin& t) {
 
 }  // namespace
 
-std::string status_name(ironcl_status status) {
-  constexpr const char* kNames[] = {"OK",
-                                    "INVALID_ARGUMENT",
-                                    "UNSUPPORTED",
-                                    "UNIMPLEMENTED",
-                                    "UNAVAILABLE",
-                                    "OUT_OF_HOST_MEMORY",
-                                    "OUT_OF_DEVICE_MEMORY",
-                                    "BUILD_FAILED",
-                                    "DEVICE_LOST",
-                                    "TIMEOUT",
-                                    "INCOMPATIBLE",
-                                    "INTERNAL"};
-  if (status < std::size(kNames)) return kNames[status];
-  return fmt::format("status {}", status);
-}
-
 Plugin::Plugin(const std::filesystem::path& file, const Options& options) {
   // NOTES: never destroyed, see the head of the file.
   static auto* const kept = new std::vector<std::unique_ptr<boost::dll::shared_library>>();

@@ -9,11 +9,9 @@
 #include <vector>
 
 #include "host/include/ironcl/plugin_ops.h"
+#include "tests/c_api.h"
 
 namespace ironcl::conformance {
-
-/// "INVALID_ARGUMENT" and so on; "status 42" for a value that plugin.h does not have.
-std::string status_name(ironcl_status status);
 
 /// An ironcl_error ready to be filled.
 struct Error : ironcl_error {

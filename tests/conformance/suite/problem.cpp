@@ -10,6 +10,7 @@
 #include <limits>
 
 #include "backends/numerics/casts.h"
+#include "tests/c_api.h"
 
 namespace ironcl::conformance {
 namespace {
@@ -34,34 +35,12 @@ std::size_t size_in_bytes(DType type, std::int64_t count) {
   return static_cast<std::size_t>(numerics::bytes_of(type, count));
 }
 
+/// Where the type has no NaN, of a code that no filling makes.
 void fill_with_nan(DType type, std::byte* at, std::int64_t count) {
-  const std::byte high = std::byte{0x7f}, low = std::byte{0xff};
-  for (std::int64_t i = 0; i < count; ++i) {
-    switch (type) {
-      case DType::f32: {
-        const std::uint32_t nan = 0x7fc00000u;
-        std::memcpy(at + i * 4, &nan, 4);
-        break;
-      }
-      case DType::f16:
-      case DType::bf16: {
-        const std::uint16_t nan = 0x7fff;
-        std::memcpy(at + i * 2, &nan, 2);
-        break;
-      }
-      case DType::e8m0:
-        at[i] = low;
-        break;
-      case DType::i8:
-        at[i] = std::byte{0x5a};
-        break;
-      case DType::e2m1:
-        at[i / 2] = std::byte{0x77};
-        break;
-      default:
-        at[i] = high;
-    }
-  }
+  const std::byte code{type == DType::i8     ? std::uint8_t{0x5a}
+                       : type == DType::e2m1 ? std::uint8_t{0x77}
+                                             : std::uint8_t{0xff}};
+  std::fill_n(at, (count * numerics::bits_of(type) + 7) / 8, code);
 }
 
 }  // namespace
@@ -87,8 +66,7 @@ std::string Problem::line() const {
 }
 
 ironcl_gemm_desc Problem::desc() const {
-  ironcl_gemm_desc out{};
-  out.struct_size = sizeof out, out.kind = IRONCL_OP_GEMM;
+  auto out = sized<ironcl_gemm_desc>(IRONCL_OP_GEMM);
   out.flags = flags;
   out.weakest_accuracy = weakest_accuracy;
   out.m = m, out.n = n, out.k = k;

@@ -1,0 +1,39 @@
+// SPDX-License-Identifier: Apache-2.0
+// Structs of the C API as a caller makes them, and its statuses in words.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <string>
+
+#include "host/include/ironcl/plugin.h"
+
+namespace ironcl {
+
+/// Zeros, but for the struct's size, and for its kind where it has one.
+template <class Struct>
+Struct sized(std::uint32_t kind = 0) {
+  Struct value{};
+  value.struct_size = sizeof value;
+  if constexpr (requires { value.kind; }) value.kind = kind;
+  return value;
+}
+
+/// "INVALID_ARGUMENT" and so on; "status 42" for a value that plugin.h does not have.
+inline std::string status_name(ironcl_status status) {
+  constexpr std::array kNames{"OK",
+                              "INVALID_ARGUMENT",
+                              "UNSUPPORTED",
+                              "UNIMPLEMENTED",
+                              "UNAVAILABLE",
+                              "OUT_OF_HOST_MEMORY",
+                              "OUT_OF_DEVICE_MEMORY",
+                              "BUILD_FAILED",
+                              "DEVICE_LOST",
+                              "TIMEOUT",
+                              "INCOMPATIBLE",
+                              "INTERNAL"};
+  return status < kNames.size() ? kNames[status] : "status " + std::to_string(status);
+}
+
+}  // namespace ironcl
