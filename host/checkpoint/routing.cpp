@@ -41,10 +41,15 @@ constexpr auto kSigmoid = RouterScore::sigmoid;
 constexpr std::string_view kLlama4 =
     "multiplies the input of an expert by its weight, before it is quantised, which is not computed here";
 
+constexpr std::string_view kDeepSeek4 =
+    "scores experts by sqrt(softplus), and its first layers choose them by a hash of token ids, which is not computed "
+    "here";
+
 constexpr std::array kFamilies = {
     Family{"deepseek_v2", kSoftmax, Normalize::refused, false, true, 0, 0, 1, kRows, {}},
     Family{"deepseek_v3", kSigmoid, Normalize::flag_on, true, true, 8, 4, 2.5, kRows, {}},
     Family{"deepseek_v32", kSigmoid, Normalize::flag_on, true, true, 8, 4, 2.5, kRows, {}},
+    Family{"deepseek_v4", kSigmoid, Normalize::flag_on, true, false, 1, 1, 1.5, kRows, kDeepSeek4},
     Family{"kimi_k2", kSigmoid, Normalize::flag_on, true, true, 8, 4, 2.5, kRows, {}},
     Family{"glm4_moe", kSigmoid, Normalize::flag_on, true, true, 1, 1, 1, kRows, {}},
     Family{"dots1", kSigmoid, Normalize::flag_off, true, true, 1, 1, 1, kRows, {}},

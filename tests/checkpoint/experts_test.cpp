@@ -377,6 +377,8 @@ TEST(Routing, OfUnknownTypesIsRefusedAndTheirMatricesStayUsable) {
   EXPECT_NO_THROW(unknown.checkpoint.layer("m.experts.0.up_proj"));
   Opened(two_experts("m", kProjections), "").expect_refused({"no config.json"});
   Opened(two_experts("m", kProjections), config_of("llama4_text")).expect_refused({"input of an expert"});
+  Opened(two_experts("m", kProjections), config_of("deepseek_v4"))
+      .expect_refused({"model_type deepseek_v4 scores experts by sqrt(softplus)", "hash of token ids"});
   Opened(two_experts("m", kProjections), config_of("gpt_oss")).expect_refused({"missing: the bias of an expert"});
 }
 
