@@ -14,14 +14,14 @@
 // Of K groups of 64 or 32 sums of so many k are scaled and added to the totals: of 64 those of half a K block, which an instruction is of
 // anyway; of 32 half of the work-items have zeros in place of the other group's codes, twice as many instructions then.
 // Weights of four bits (FOUR_BITS) meet activations in bf16: e2m1 times a scale of e4m3 or e8m0 has at most six bits, so codes become
-// scaled bf16 exactly, and only A's scales are left for the sums. Sixteen columns are then the first operand and eight rows the second; a
-// K block is eight steps of 16 k, of which a work-item has the four from 4t on. Scales become bf16 by a table in local memory; the product
-// of a total and UNIT_OF_ALL is in units of 1.
+// scaled bf16 exactly, and only A's scales are left for the sums. Sixteen columns are then the first operand and eight rows the second; of a
+// K block a work-item has the 32 k from 32t on, four to an instruction, so that one scale serves 16 or 32 of its codes. Scales become bf16
+// by a table in local memory; the product of a total and UNIT_OF_ALL is in units of 1.
 // With QUANTISE, A is as the caller has it: a warp makes scale and codes of a K block's rows itself, which costs less than a launch.
 //
 // Tunable  default  values     meaning
 // TILE_M   8        1 2 4 8 16 32  rows of D per work-group
-// COLUMNS  16       8 16 32 56  columns of D per work-group; 16 or 32 with FOUR_BITS
+// COLUMNS  16       8 16 32 56 64  columns of D per work-group; with FOUR_BITS a multiple of 16
 // WARPS    8        4 8 12 16  warps of a work-group
 // DEPTH    1        1 2 3 4    K blocks that a warp has under way
 // LINES    0        0 1        1: a load of a warp is of four whole lines of weights, not of halves of eight; of K groups of 128
@@ -90,6 +90,7 @@
 #define DECODE_B4 JOIN(DECODE4_, B_TYPE)
 #define SUMS_OF_ROWS (FOUR_BITS ? 2 * T : T)  // Rows of which a work-item has sums.
 #define WORDS_B (FOUR_BITS ? 4 : 8)  // Of a K block of a column group.
+#define TOKENS_DEPTH (FOUR_BITS ? 1 : DEPTH)  // Of activations, which are near, one K block beside many of weights.
 
 #if QUANTISE
 // Rows of a K block, ROWS_HELD at a time: each lies in ROW_ITEMS work-items, ITEM_K values in each, PER to a register.
@@ -202,8 +203,8 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
 #define LOAD_TOKENS_HALF(S, K, h)                                                                                     \
   UNROLL for (int j = 0; j < T; ++j) {                                                                                \
     if (g + 8 * j < rows)                                                                                             \
-      UNROLL for (int i = 4 * (h); i < 4 * (h) + 4; ++i)                                                              \
-        LOAD8(&ar[S][16 * j + 2 * i], a + 2 * (a_at + (ulong)token_rows[j] * lda + (K) * 128u + i * 16u + t * 4u));   \
+      UNROLL for (int i = 2 * (h); i < 2 * (h) + 2; ++i)                                                              \
+        LOAD16(&ar[0][16 * j + 4 * i], a + 2 * (a_at + (ulong)token_rows[j] * lda + (K) * 128u + t * 32u + i * 8u));  \
   }
 #else
 #define TOKENS 8
@@ -253,11 +254,24 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
 #define OTHER_HALF(at) ((at) ^ 64u)
 #endif
 #if FOUR_BITS
-#undef IN_B
-#define IN_B (lane * 16u)
-#define OF_GROUP(j) ((uint)(j) < there ? (j) : 0)
-#define LOAD_WEIGHTS_OF(S, K, j) LOAD16_STREAM(&wr[S][4 * (j)], pw + OF_GROUP(j) * to_next_group + (ulong)(K) * 512u + in_b)
-#define LOAD_WEIGHTS_HALF(S, K, h) UNROLL for (int j = 0; j < NG && h; ++j) LOAD_WEIGHTS_OF(S, K, j);
+// Of sixteen columns a work-item has 32 k of column g and as many of column g + 8, and their scales side by side.
+#define SCALES_B (NG / 2)
+#if B_SCALE_COLS != 16
+#define SCALE_BYTES 2
+#define LOAD_SCALES_OF(r, p) LOAD2(r, p)
+#else
+#define SCALE_BYTES 4
+#define LOAD_SCALES_OF(r, p) LOAD4(r, p)
+#endif
+#define OF_GROUP(j) ((uint)(j) < there ? (j) / 2 : 0)
+#define LOAD_WEIGHTS_OF(S, K, j)                                                                    \
+  do {                                                                                              \
+    const ulong line_ = OF_GROUP(j) * (ulong)all_blocks + (K);                                      \
+    LOAD16_STREAM(&wr[S][4 * (j)], pw + line_ * 1024u);                                             \
+    LOAD16_STREAM(&wr[S][4 * (j) + 4], pw + line_ * 1024u + 512u);                                  \
+    LOAD_SCALES_OF(cr[S][(j) / 2], pc + line_ * (32u * SCALE_BYTES));                               \
+  } while (0)
+#define LOAD_WEIGHTS_HALF(S, K, h) UNROLL for (int j = 0; j < NG && h; j += 2) LOAD_WEIGHTS_OF(S, K, j);
 #else
 #define LOAD_WEIGHTS_HALF(S, K, h)                                                                                    \
   UNROLL for (int j = 0; j < NG; ++j) LOAD16_STREAM(&wr[S][8 * j + 4 * (h)], pw + GROUP_AT(j) + (ulong)(K) * 8192u + ((h) ? OTHER_HALF(in_b) : in_b));
@@ -273,36 +287,42 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
 #define LINE_OF(e) (2 * t + (e))
 #endif
 #if FOUR_BITS
-// Scales of B: of the work-item's column in each column group the bytes of a K block. Groups of columns are columns in order.
-#define SCALES_B (NG * (128 / B_SCALE_COLS / 4))
-#if B_SCALE_COLS == 32
-#define LOAD_SCALES_OF_COLUMN(r, p) (r)[0] = *(__global const uint*)(p)
-#else
-#define LOAD_SCALES_OF_COLUMN(r, p) LOAD8(r, p)
-#endif
-#define LOAD_SCALES_OF(S, K, j) \
-  LOAD_SCALES_OF_COLUMN(&cr[S][(j) * (SCALES_B / NG)], pc + OF_GROUP(j) * 8 * scales_of_column + (ulong)(K) * (128 / B_SCALE_COLS))
-#define LOAD_SCALES_B(S, K) UNROLL for (int j = 0; j < NG; ++j) LOAD_SCALES_OF(S, K, j);
+#define LOAD_SCALES_B(S, K)
 #define OF_SCALES uint
 #define SCALES_HELD [SCALES_B]
-// 2^-126, which is the unit of codes at the place of bf16, and what the table holds beside it.
+// Codes at the place of bf16 are in units of 2^-126; what the table holds of a scale makes 2^-2 or 2^-8 of it. Scales of e8m0 from 2^4 on
+// would not hold that: they are multiplied twice.
 #if B_SCALE_TYPE == TYPE_E8M0
-#define ENTRY_OF_SCALE(code) (decode_e8m0(code) * 0.25f)
-#define IN_SCALES(pair, scale)           \
-  MUL_PAIRS(pair, pair, 0x7e807e80u);    \
-  MUL_PAIRS(pair, pair, scale)
+#define ENTRY_OF_SCALE(code) (decode_e8m0(code) * ((code) > 130 ? 1.0f : 0x1p124f))
+#define IS_FAR(scales) (((scales) & 0xffu) > 130u || ((scales) >> 8) > 130u)
+#define FACTOR(scales, h) (((scales) >> 8 * (h) & 0xffu) > 130u ? 0x7d807d80u : 0x3f803f80u)
 #define UNIT_OF_ALL (4.0f * GLOBAL_OF_B)
 #else
 #define ENTRY_OF_SCALE(code) (DECODE(B_SCALE_TYPE)(code) * 0x1p118f)
-#define IN_SCALES(pair, scale) MUL_PAIRS(pair, pair, scale)
 #define UNIT_OF_ALL (256.0f * GLOBAL_OF_B)
 #endif
-// Step i of a K block, two of which share a word: pair p of a word is its nibbles p and 4 + p.
-#define PAIR_OF_WORD(w, p) ((((w) << (12 - 4 * (p))) & 0x80008000u) | (((p) == 3 ? (w) >> 6 : (p) == 2 ? (w) >> 2 : (w) << (6 - 4 * (p))) & 0x01c001c0u))
+#define SCALE_AT(scales, h, q) scale_words[(scales) >> 8 * (SCALE_BYTES == 2 ? (h) : 2 * (q) + (h)) & 0xffu]
+#define ROTATED(w, by) ((w) << (by) | (w) >> (32 - (by)))
+#define AT_BF16(w) ((w) & 0x81c081c0u)
+// Sixteen codes of two words (forms/lines.cpp) as eight pairs of bf16. A rotation brings eight bits of a word to the places of sign,
+// exponent and mantissa, three times; what is left of two words are the bits of two pairs more.
+#define PAIRS_OF_WORDS(p, w0, w1)                                                       \
+  do {                                                                                  \
+    const uint rest_ = ((w0) & 0x06030603u) | (((w1) << 2) & ~0x06030603u);             \
+    (p)[0] = AT_BF16(w0);                                                               \
+    (p)[1] = AT_BF16(ROTATED(w0, 10));                                                  \
+    (p)[2] = AT_BF16((w0) << 4);                                                        \
+    (p)[3] = AT_BF16(w1);                                                               \
+    (p)[4] = AT_BF16(ROTATED(w1, 10));                                                  \
+    (p)[5] = AT_BF16((w1) << 4);                                                        \
+    (p)[6] = AT_BF16(rest_ << 6);                                                       \
+    (p)[7] = AT_BF16(ROTATED(rest_, 12));                                               \
+  } while (0)
+// Of K groups of A's scales shorter than a K block: whether this work-item's k are in group q of it.
+#define OF_K_GROUP(q) (PER_BLOCK == 1 || t * PER_BLOCK / 4 == (uint)(q) ? 0xffffffffu : 0u)
 #else
 #define OF_SCALES float
 #define SCALES_HELD [PER_BLOCK][SCALES_B]
-#define UNIT_OF_ALL 1.0f
 // Scales of B: one for the columns of a block of 128, of which a work-group has at most two, or one a column.
 #if UNIFORM
 #define SCALES_B (128 % COLUMNS == 0 ? 1 : 2)
@@ -336,8 +356,6 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
   if (m <= 0) return;
 #if FOUR_BITS
   __local uint scale_words[256];
-  for (uint i = get_local_id(0); i < 256; i += 32 * WARPS) scale_words[i] = encode_bf16(ENTRY_OF_SCALE(i)) * 0x10001u;
-  barrier(CLK_LOCAL_MEM_FENCE);
 #endif
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3;
   const uint blocks = ((uint)k + 127u) / 128u, all_blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
@@ -366,19 +384,18 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
     const uint in_strip = 8 - first_group % 8, to_next_strip = (all_blocks - 1) * 8192u, in_block = 16 - first_group % 16;
     const ulong to_last_block = there > in_block ? (ulong)groups_b * 128u : 0ul;
 #if FOUR_BITS
-    const ulong to_next_group = (ulong)all_blocks * 512u, scales_of_column = (groups_b + 7u) & ~7u;
-    __global const uchar *pw = b_here + first_group * to_next_group;
-    __global const uchar *pc = (__global const uchar *)(sb_here + 16) + (8 * first_group + g) * scales_of_column;
+    __global const uchar *pw = b_here + (ulong)(first_group / 2) * all_blocks * 1024u + lane * 16u;
+    __global const uchar *pc = (__global const uchar *)(sb_here + 16) + ((ulong)(first_group / 2) * all_blocks * 32u + lane) * SCALE_BYTES;
 #else
     __global const uchar *pw = b_here + (ulong)(first_group / 8) * all_blocks * 8192u + first_group % 8 * 1024u;
     __global const float *pc = sb_here + (ulong)(first_group / 16) * groups_b * 128u;
 #endif
     uint token_rows[T]; // of A, whose codes or values this work-item loads
     UNROLL for (int j = 0; j < T; ++j) token_rows[j] = (uint)ROW_OF_A(first_row + TOKEN_ROW(j));
-    uint wr[DEPTH][WORDS_B * NG], ar[DEPTH][TOKENS * T];
-    float sr[DEPTH][PER_BLOCK][SUMS_OF_ROWS], sum[NG][T][2];
+    uint wr[DEPTH][WORDS_B * NG], ar[TOKENS_DEPTH][TOKENS * T];
+    float sr[TOKENS_DEPTH][PER_BLOCK][SUMS_OF_ROWS], sum[NG][T][2];
     OF_SCALES cr[DEPTH]SCALES_HELD;
-    UNROLL for (int s = 0; s < DEPTH; ++s) {
+    UNROLL for (int s = 0; s < TOKENS_DEPTH; ++s) {
       UNROLL for (int i = 0; i < TOKENS * T; ++i) ar[s][i] = 0;
       UNROLL for (int q = 0; q < PER_BLOCK; ++q) UNROLL for (int i = 0; i < SUMS_OF_ROWS; ++i) sr[s][q][i] = 0.f;
     }
@@ -391,13 +408,22 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
 #if QUANTISE
         LOAD_TOKENS(s, block)
 #else
-        LOAD_TOKENS_HALF(s, block, 0)
-        LOAD_TOKENS_HALF(s, block, 1)
-        LOAD_TOKENS_SCALES(s, block)
+        if (s < TOKENS_DEPTH) {
+          LOAD_TOKENS_HALF(s, block, 0)
+          LOAD_TOKENS_HALF(s, block, 1)
+          LOAD_TOKENS_SCALES(s, block)
+        }
 #endif
         LOAD_SCALES_B(s, block)
       }
     }
+#if FOUR_BITS
+    const float unit = UNIT_OF_ALL;
+    for (uint i = tid; i < 256; i += 32 * WARPS) scale_words[i] = encode_bf16(ENTRY_OF_SCALE(i)) * 0x10001u;
+    barrier(CLK_LOCAL_MEM_FENCE);
+#else
+    const float unit = 1.0f;
+#endif
     for (uint first = 0; first < count; first += DEPTH) {
       UNROLL for (int s = 0; s < DEPTH; ++s) {
         IF_OF_WARP(first + s < count) { // a break would keep the compiler from unrolling, and sets would lie in memory
@@ -406,36 +432,33 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
 #if FOUR_BITS
           // Sixteen columns after the other, the first operand: the next codes of some are on their way while others are multiplied.
           UNROLL for (int j = 0; j < NG; j += 2) {
-            UNROLL for (int q = 0; q < PER_BLOCK; ++q) {
-              float c[T][4];
-              UNROLL for (int u = 0; u < T; ++u) UNROLL for (int i = 0; i < 4; ++i) c[u][i] = 0.f;
-              UNROLL for (int i = q * 8 / PER_BLOCK; i < (q + 1) * 8 / PER_BLOCK; ++i) {
-                uint low[2], high[2];
-                UNROLL for (int h = 0; h < 2; ++h) {
-                  const uint w = wr[s][4 * (j + h) + i / 2], at = i * 16 / B_SCALE_COLS;
-                  const uint scale = scale_words[cr[s][(j + h) * (SCALES_B / NG) + at / 4] >> 8 * (at % 4) & 0xffu];
-                  low[h] = PAIR_OF_WORD(w, 3 - 2 * (i % 2));
-                  high[h] = PAIR_OF_WORD(w, 2 - 2 * (i % 2));
-                  IN_SCALES(low[h], scale);
-                  IN_SCALES(high[h], scale);
-                }
-                UNROLL for (int u = 0; u < T; ++u)
-                  MMA_M16N8K16(c[u], low[0], low[1], high[0], high[1], ar[s][16 * u + 2 * i], ar[s][16 * u + 2 * i + 1]);
+            float c[PER_BLOCK][T][4];
+            UNROLL for (int q = 0; q < PER_BLOCK; ++q) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int i = 0; i < 4; ++i) c[q][u][i] = 0.f;
+            const uint scales = cr[s][j / 2];
+            UNROLL for (int q = 0; q < 2; ++q) {
+              uint pairs[2][8];
+              UNROLL for (int h = 0; h < 2; ++h) {
+                const uint scale = SCALE_AT(scales, h, q);
+                PAIRS_OF_WORDS(pairs[h], wr[s][4 * (j + h) + 2 * q], wr[s][4 * (j + h) + 2 * q + 1]);
+                UNROLL for (int p = 0; p < 8; ++p) MUL_PAIRS(pairs[h][p], pairs[h][p], scale);
               }
-              UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 4; ++e)
-                sum[j + e / 2][u][e % 2] = ADD_OF_WARP(IS_THERE(s), sr[s][q][2 * u + e % 2], c[u][e], sum[j + e / 2][u][e % 2]);
+#ifdef IS_FAR
+              if (IS_FAR(scales))
+                UNROLL for (int h = 0; h < 2; ++h) UNROLL for (int p = 0; p < 8; ++p) MUL_PAIRS(pairs[h][p], pairs[h][p], FACTOR(scales, h));
+#endif
+              UNROLL for (int i = 0; i < 4; ++i) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int of = 0; of < PER_BLOCK; ++of)
+                MMA_M16N8K16(c[of][u], pairs[0][2 * i], pairs[1][2 * i], pairs[0][2 * i + 1], pairs[1][2 * i + 1],
+                             ar[0][16 * u + 8 * q + 2 * i] & OF_K_GROUP(of), ar[0][16 * u + 8 * q + 2 * i + 1] & OF_K_GROUP(of));
             }
-            IF_OF_WARP(more) {
-              UNROLL for (int h = j; h < j + 2; ++h) {
-                LOAD_WEIGHTS_OF(s, next, h);
-                LOAD_SCALES_OF(s, next, h);
-              }
-            }
+            UNROLL for (int q = 0; q < PER_BLOCK; ++q) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 4; ++e)
+              sum[j + e / 2][u][e % 2] = ADD_OF_WARP(IS_THERE(s), sr[0][q][2 * u + e % 2], c[q][u][e], sum[j + e / 2][u][e % 2]);
+            IF_OF_WARP(more) LOAD_WEIGHTS_OF(s, next, j);
           }
-          IF_OF_WARP(more) {
-            LOAD_TOKENS_HALF(s, next, 0)
-            LOAD_TOKENS_HALF(s, next, 1)
-            LOAD_TOKENS_SCALES(s, next)
+          IF_OF_WARP(first + s + 1 < count) {
+            const uint following = BLOCK_OF_WARP(warp + (first + s + 1) * WARPS);
+            LOAD_TOKENS_HALF(0, following, 0)
+            LOAD_TOKENS_HALF(0, following, 1)
+            LOAD_TOKENS_SCALES(0, following)
           }
 #elif GROUP < 128
           float x[PER_BLOCK][T], y[PER_BLOCK][SCALES_B];
@@ -536,7 +559,7 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
       if (row >= rows || line / 8 >= there || column >= (uint)n) continue;
       float total = 0.f;
       UNROLL for (int i = 0; i < WARPS; ++i) total += parts[i][line][row];
-      store_d(d, d_at, ldd, bias, bias_here, first_row + row, column, total * UNIT_OF_ALL);
+      store_d(d, d_at, ldd, bias, bias_here, first_row + row, column, total * unit);
     }
 #ifdef GROUPED
     barrier(CLK_LOCAL_MEM_FENCE); // the next unit's parts go to the same memory

@@ -17,6 +17,8 @@
 #define LOAD16(r, p) vstore4(vload4(0, (__global const uint*)(p)), 0, r)
 #define LOAD8(r, p) vstore2(vload2(0, (__global const uint*)(p)), 0, r)
 #define LOAD16_STREAM(r, p) LOAD16(r, p)
+#define LOAD4(a, p) a = *(__global const uint*)(p)
+#define LOAD2(a, p) a = *(__global const ushort*)(p)
 #define LOAD_F(a, p) a = *(p)
 
 // Local memory that a device's instructions fill and read behind the compiler's back.

@@ -173,6 +173,8 @@
 // Not by the path for read-only data: the assembler would move such a load down to its use, past barriers.
 #define LOAD16_IN_ORDER(r, p) \
   asm volatile("ld.global.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"((r)[0]), "=r"((r)[1]), "=r"((r)[2]), "=r"((r)[3]) : "l"(p) : "memory")
+#define LOAD4(a, p) asm volatile("ld.global.nc.u32 %0,[%1];" : "=r"(a) : "l"(p))
+#define LOAD2(a, p) asm volatile("{.reg .b16 h; ld.global.nc.u16 h,[%1]; cvt.u32.u16 %0,h;}" : "=r"(a) : "l"(p))
 #define LOAD_F(a, p) asm volatile("ld.global.nc.f32 %0,[%1];" : "=f"(a) : "l"(p))
 #define LOCAL_F(a, p) asm volatile("ld.shared.f32 %0,[%1];" : "=f"(a) : "r"(p))
 #define LOCAL_F2(a, b, p) asm volatile("ld.shared.v2.f32 {%0,%1},[%2];" : "=f"(a), "=f"(b) : "r"(p))

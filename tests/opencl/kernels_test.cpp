@@ -128,7 +128,7 @@ TEST(OpenClKernels, OneFormOfWeightsServesEveryNumberOfRowsOnTensorCores) {
   EXPECT_EQ(form.substr(0, 8), "swizzled") << form;
   for (const auto same : {backend::DType::e5m2, backend::DType::i8})
     EXPECT_EQ(usual.of(backend::AccuracyClass::f32, same)->name(), form);
-  for (const auto& [other, its] : {std::pair{backend::DType::e2m1, "lines_n8_k128_pad16x128_e2m1"},
+  for (const auto& [other, its] : {std::pair{backend::DType::e2m1, "lines_n16_k128_e2m1"},
                                    std::pair{backend::DType::bf16, "columns_k16_pad64_bf16"}})
     EXPECT_EQ(usual.of(backend::AccuracyClass::f32, other)->name(), its)
         << "what the kernels of fp8 do not take lies as its own read it, with a plan or without";

@@ -71,22 +71,36 @@ TEST_F(OpenClWarpProducts, TakeEveryTypeAndGroup) {
   }
 }
 
-// MXFP4 and NVFP4 by activations that stay bf16, and by codes; K blocks that are not whole, columns past the last
-// group.
+// MXFP4 and NVFP4 by activations that stay bf16, and by codes, in scale groups as short as the weights'; K blocks
+// that are not whole, or shorter than a scale group of weights; columns past the last group; scales of e8m0 from
+// small to large, some past what one factor of bf16 reaches.
 TEST_F(OpenClWarpProducts, TakeWeightsOfFourBits) {
   const auto made = with_file(four_bits_by_hand, kMmaByHand);
   for (const auto& device : made.devices) {
-    for (const auto& [group, m, a, options] : std::vector<std::tuple<int, int, DType, backend::Options>>{
-             {32, 1, DType::bf16, {{"tile_m", "1"}, {"depth", "2"}}},
-             {16, 20, DType::bf16, {{"tile_m", "32"}, {"columns", "32"}, {"warps", "4"}}},
-             {16, 3, DType::e4m3fn, {{"tile_m", "4"}, {"columns", "16"}, {"warps", "4"}}},
-             {32, 9, DType::e5m2, {{"tile_m", "16"}, {"columns", "16"}, {"warps", "12"}}}}) {
-      Case c = problem(m, 83, group == 32 ? 512 : 390, a, DType::e2m1);
+    for (const auto& [group, m, k, a, options] : std::vector<std::tuple<int, int, int, DType, backend::Options>>{
+             {32, 1, 2144, DType::bf16, {{"tile_m", "1"}, {"warps", "4"}, {"depth", "2"}}},
+             {16, 20, 390, DType::bf16, {{"tile_m", "32"}, {"columns", "32"}, {"warps", "4"}}},
+             {16, 7, 1160, DType::e4m3fn, {{"tile_m", "8"}, {"columns", "16"}, {"warps", "4"}}},
+             {16, 2, 14, DType::bf16, {{"tile_m", "2"}, {"columns", "16"}, {"warps", "4"}}},
+             {32, 9, 512, DType::e5m2, {{"tile_m", "16"}, {"columns", "16"}, {"warps", "12"}}}}) {
+      Case c = problem(m, 83, k, a, DType::e2m1);
       c.b_grid = {1, group};
       c.b_scale = group == 32 ? DType::e8m0 : DType::e4m3fn;
       if (group == 16) c.b_global = 0.3f;
-      expect_right_with(*device, c, of_fp4(options));
+      if (a == DType::e5m2) c.a_grid = {1, 32};
+      c.options = of_fp4(options);
+      Data data = make_data(c);
+      for (std::size_t i = 0; group == 32 && i < data.b_scales.size(); i += 3)
+        data.b_scales[i] = static_cast<std::uint8_t>(100 + i % 64);
+      expect_right(run(*device, c, data), c, device->props().name);
     }
+    Case g{.n = 20, .k = 288, .options = of_fp4({{"tile_m", "4"}, {"warps", "4"}}), .counts = {3, 0, 5}};
+    g.a = DType::bf16;
+    g.b = DType::e2m1;
+    g.a_scale = DType::none;
+    g.b_scale = DType::e8m0;
+    g.b_grid = {1, 32};
+    expect_right_in_both_layouts(*device, g, 8, 6);
   }
 }
 
@@ -102,7 +116,7 @@ TEST_F(OpenClWarpProducts, TheTrialOfFourBitsSeesAWrongScale) {
   };
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
   EXPECT_EQ(trial(), "");
-  edit("gemm_mma_stream.cl", "(decode_e8m0(code) * 0.25f)", "(decode_e8m0(code) * 0.5f)");
+  edit("gemm_mma_stream.cl", "1.0f : 0x1p124f))", "1.0f : 0x1p125f))");
   EXPECT_NE(trial().find("elements are wrong"), std::string::npos) << trial();
 }
 

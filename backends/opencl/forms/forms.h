@@ -32,10 +32,10 @@ inline WeightFormPtr panel_form(numerics::DType type = numerics::DType::none) {
 /// 128 and k to 256 with zero codes. Scales: for each 128 columns and scale group, 128 f32.
 WeightFormPtr swizzled_form();
 
-/// Weights of four bits for mma.sync, in groups of eight columns by K blocks of 128, 512 bytes each, K blocks of the
-/// same columns one after another. A column has 64 bytes of a K block, in the order in which the four work-items that
-/// have it multiply them (lines.cpp): each 16 bytes, one load. Scales stay bytes, those of a column side by side,
-/// padded to 8.
+/// Weights of four bits for mma.sync, in groups of 16 columns by K blocks of 128, 1 KiB each, K blocks of the same
+/// columns one after another. In a K block work-item 4 g + t of a warp has the 32 k from 32 t on of column g, 16
+/// bytes, and 512 bytes later those of column g + 8. Bits of 16 codes lie where few instructions make bf16 of them
+/// (lines.cpp). Scales stay bytes, those of a work-item side by side; of groups that hold all k, as of groups of 32.
 WeightFormPtr lines_form();
 
 /// An operand in `form`, with a scale for each row and K group; its place is booked, and `more` bytes after the

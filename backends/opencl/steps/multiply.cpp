@@ -53,7 +53,8 @@ class Multiply final : public Step {
     defines_["BIAS_TYPE"] = kernel_number(problem_.bias);
     define("GROUP", problem_.k_group);
     const bool scaled = problem_.b_scale.dtype != DType::none;
-    define("B_SCALE_COLS", reach(scaled ? problem_.b_scale.grid.group_cols : 0));
+    const std::int64_t group_cols = problem_.b_scale.grid.group_cols;
+    define("B_SCALE_COLS", reach(scaled && group_cols < problem_.k ? group_cols : 0));
     define("B_SCALE_ROWS", reach(problem_.b_scale_rows()));
     defines_["B_SCALE_TYPE"] = kernel_number(scales_.type);
     defines_["A_SCALE_TYPE"] = kernel_number(a.scale);

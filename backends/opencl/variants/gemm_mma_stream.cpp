@@ -97,12 +97,15 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 /// As measured on an H200 (docs/performance/h200-few-rows.md).
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   if (has_many_rows(f, p))
-    return {{"tile_m", 32}, {"columns", has_four_bits(p) ? 16 : 32}, {"warps", 4}, {"depth", 1}, {"lines", 0}};
+    return {{"tile_m", 32}, {"columns", has_four_bits(p) ? 64 : 32}, {"warps", 4}, {"depth", 1}, {"lines", 0}};
   Tuning t{{"tile_m", 32}, {"columns", 16}, {"warps", 8}, {"depth", 1}, {"lines", 0}};
   for (const int rows : {16, 8, 4, 2, 1})
     if (rows_to_hold(p) <= rows) t["tile_m"] = rows;
   if (p.scheduled && t["tile_m"] == 32 && of_scheduled(p, 16) < of_scheduled(p, 32)) t["tile_m"] = 16;
-  if (has_four_bits(p)) return t;
+  if (has_four_bits(p)) {
+    if (t["tile_m"] >= 8 && !p.scheduled) t["columns"] = 32;
+    return t;
+  }
   // Wider where that still makes work for every compute unit.
   const std::int64_t units = f.compute_units;
   const bool wide = p.n >= 48 * units, narrow = p.n < 24 * units, is_short = p.k < 2048;
@@ -177,7 +180,7 @@ Variant gemm_mma_stream() {
                                       {5, 72, 1100});
   v.tunables = {
       {"tile_m", 8, {1, 2, 4, 8, 16, 32}, "rows of D per work-group"},
-      {"columns", 16, {8, 16, 32, 56}, "columns of D per work-group"},
+      {"columns", 16, {8, 16, 32, 56, 64}, "columns of D per work-group"},
       {"warps", 8, {4, 8, 12, 16}, "warps of a work-group"},
       {"depth", 1, {1, 2, 3, 4}, "K blocks that a warp has under way"},
       {"lines", 0, {0, 1}, "1: a load of a warp is of four whole lines of weights, not of halves of eight"}};
@@ -186,10 +189,8 @@ Variant gemm_mma_stream() {
        [](const Tuning& t, const Problem& p) {
          return p.grouped() || has_many_rows(p) || t["tile_m"] == kMostRows || p.m <= most_tiles(p) * t["tile_m"];
        }},
-      {"columns must be 16 or 32 with four-bit weights, of which sixteen are an operand",
-       [](const Tuning& t, const Problem& p) {
-         return !has_four_bits(p) || t["columns"] == 16 || t["columns"] == 32;
-       }},
+      {"columns must be a multiple of 16 with four-bit weights, of which sixteen are an operand",
+       [](const Tuning& t, const Problem& p) { return !has_four_bits(p) || t["columns"] % 16 == 0; }},
       {"lines is for K groups of 128",
        [](const Tuning& t, const Problem& p) { return t["lines"] == 0 || p.k_group == 128; }}};
   v.needs = needs;
