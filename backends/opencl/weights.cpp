@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <memory>
 #include <utility>
 
 #include "backends/numerics/casts.h"
@@ -22,19 +23,46 @@ using backend::Status;
 
 namespace {
 
-/// Advises the system to back those of `bytes` bytes from `first` on that nobody has touched yet with large pages:
-/// weights, which are read once from end to end, are read faster so (docs/performance/cpu-experts.md). A hint.
-void advise_large_pages(void* first, std::uint64_t bytes) noexcept {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
-  const auto page = static_cast<std::uintptr_t>(sysconf(_SC_PAGESIZE));
-  const auto begin = reinterpret_cast<std::uintptr_t>(first), end = begin + bytes;
-  const std::uintptr_t first_page = (begin + page - 1) / page * page, end_page = end / page * page;
-  if (first_page < end_page)
-    madvise(static_cast<std::byte*>(first) + (first_page - begin), end_page - first_page, MADV_HUGEPAGE);
-#else
-  static_cast<void>(first);
-  static_cast<void>(bytes);
+#if defined(__linux__)
+/// Memory of the system's own, given back with this.
+struct Mapping {
+  Mapping(void* at, std::uint64_t bytes) : first(at), size(bytes) {}
+  Mapping(const Mapping&) = delete;
+  Mapping& operator=(const Mapping&) = delete;
+  ~Mapping() { munmap(first, size); }
+  void* first;
+  std::uint64_t size;
+};
 #endif
+
+constexpr std::uint64_t kLargePage = std::uint64_t{2} << 20;
+
+/// A buffer in large pages of the system, where host and device share memory and it has some: weights, which are read
+/// once from end to end, are read faster so (docs/performance/cpu.md). Without them, one of the driver's.
+cl::Buffer in_large_pages(const Context& context, std::uint64_t bytes) {
+#if defined(__linux__) && defined(MADV_HUGEPAGE)
+  const Features& f = context.features;
+  if (f.unified_memory && f.prefers_vectors() && bytes >= kLargePage) {
+    // Mapped with room to begin at a large page; what lies before and behind goes back.
+    const std::uint64_t page = static_cast<std::uint64_t>(sysconf(_SC_PAGESIZE)),
+                        size = (bytes + page - 1) / page * page;
+    void* const all = mmap(nullptr, size + kLargePage, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (all != MAP_FAILED) {
+      const std::uint64_t before = (kLargePage - reinterpret_cast<std::uintptr_t>(all) % kLargePage) % kLargePage;
+      std::byte* const first = static_cast<std::byte*>(all) + before;
+      if (before != 0) munmap(all, before);
+      if (before != kLargePage) munmap(first + size, kLargePage - before);
+      madvise(first, size, MADV_HUGEPAGE);
+      auto mapping = std::make_unique<Mapping>(first, size);
+      cl::Buffer buffer(context.context, CL_MEM_READ_ONLY | CL_MEM_USE_HOST_PTR, bytes, first);
+      // The driver lets go of it after the last command that uses it.
+      buffer.setDestructorCallback([](cl_mem, void* held) { delete static_cast<Mapping*>(held); }, mapping.get());
+      (void)mapping.release();
+      return buffer;
+    }
+  }
+#endif
+  return cl::Buffer(context.context, CL_MEM_READ_ONLY, bytes);
 }
 
 /// For each byte of a type of codes, whether a code in it is NaN.
@@ -173,14 +201,9 @@ void Weights::fill(const std::uint8_t* codes, std::int64_t ld) {
   check((numerics::Size(static_cast<std::int64_t>(scale_bytes_)) * matrices_).bytes());
   guarded("weights of " + std::to_string(all) + " bytes", [&] {
     const cl::CommandQueue queue(context_->context, context_->device);
-    memory_ = {cl::Buffer(context_->context, CL_MEM_READ_ONLY, all),
-               cl::Buffer(context_->context, CL_MEM_READ_ONLY, scale_bytes_ * static_cast<std::uint64_t>(matrices_))};
+    memory_ = {in_large_pages(*context_, all),
+               in_large_pages(*context_, scale_bytes_ * static_cast<std::uint64_t>(matrices_))};
     std::vector<std::uint8_t> spare;
-    if (context_->features.unified_memory && context_->features.prefers_vectors()) {
-      // All of them, before the first byte is written: a large page may hold the end of one matrix and the next.
-      HostView all_codes(*context_, queue, memory_.codes, CL_MAP_WRITE_INVALIDATE_REGION, 0, all, spare);
-      advise_large_pages(all_codes.bytes(), all);
-    }
     for (std::int64_t matrix = 0; matrix < matrices_; ++matrix) {
       const std::uint8_t* const from = codes + numerics::bytes_of(dtype_, matrix * n_ * ld);
       const auto at = static_cast<std::uint64_t>(matrix);

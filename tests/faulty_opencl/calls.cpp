@@ -235,6 +235,10 @@ EXPORT cl_int clGetEventProfilingInfo(cl_event e, cl_profiling_info what, size_t
   return pass(REAL(clGetEventProfilingInfo), e, what, size, value, needed);
 }
 
+EXPORT cl_int clSetMemObjectDestructorCallback(cl_mem m, void(CL_CALLBACK* notify)(cl_mem, void*), void* data) {
+  return pass(REAL(clSetMemObjectDestructorCallback), m, notify, data);
+}
+
 EXPORT cl_context clCreateContext(const cl_context_properties* properties, cl_uint n, const cl_device_id* devices,
                                   void(CL_CALLBACK* notify)(const char*, const void*, size_t, void*), void* data,
                                   cl_int* code) {
