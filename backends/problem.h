@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "backends/numerics/bounds.h"
+#include "backends/numerics/experts.h"
 #include "backends/numerics/formats.h"
 #include "backends/numerics/quantize.h"
 #include "backends/numerics/scale_grid.h"
@@ -47,6 +48,11 @@ struct Problem {
   numerics::AccuracyClass weakest_accuracy = numerics::AccuracyClass::f32;
   bool repeatable = false;
   Options options{};
+  numerics::Activation activation = numerics::Activation::none;
+  float activation_limit = 0;  ///< 0: nothing is clamped.
+
+  /// Rows of B, and elements of a matrix's bias.
+  std::int64_t b_rows() const noexcept { return activation == numerics::Activation::none ? n : 2 * n; }
 
   friend bool operator==(const Problem&, const Problem&) = default;
 };

@@ -18,6 +18,7 @@
 #endif
 #include "arguments.cl"
 #include "fp8.cl"
+#include "activation.cl"
 #if CODE != 0
 #include "quantizer.cl"
 #endif
@@ -31,9 +32,6 @@
 #ifndef Y_TYPE
 #define Y_TYPE 1
 #endif
-#ifndef ACTIVATION
-#define ACTIVATION 1
-#endif
 #ifndef GROUP_COLS
 #define GROUP_COLS 128
 #endif
@@ -42,28 +40,6 @@
 #endif
 #define CHUNK (GROUP_COLS < 1024 ? GROUP_COLS : 1024)  // Of a wider group values are made twice.
 #define IN_VECTORS ((CHUNK + 15) / 16 * 16)
-
-// limit 0 clamps nothing. Comparisons are such that a NaN passes through.
-#define DEFINE_ACTIVATE(NAME, F, SELECT)                                                             \
-  static inline F NAME(F gate, F up, float limit) {                                                  \
-    if (limit != 0.0f) {                                                                             \
-      gate = SELECT(gate, (F)(limit), gate > (F)(limit));                                            \
-      up = SELECT(up, (F)(limit), up > (F)(limit));                                                  \
-      up = SELECT(up, (F)(-limit), up < (F)(-limit));                                                \
-    }                                                                                                \
-    ACTIVATED(F)                                                                                     \
-  }
-#if ACTIVATION == 1
-#define ACTIVATED(F) return gate / ((F)(1.0f) + exp(-gate)) * up;
-#else
-#define ACTIVATED(F) return gate / ((F)(1.0f) + exp(-((F)(1.702f) * gate))) * (up + (F)(1.0f));
-#endif
-#define SELECT_ONE(a, b, c) ((c) ? (b) : (a))
-#if LANES == 1
-DEFINE_ACTIVATE(activate_16, float16, select)
-#else
-DEFINE_ACTIVATE(activate_1, float, SELECT_ONE)
-#endif
 
 /// values[0 ... count) of the columns from `gate_at` and `up_at` on; returns this work-item's largest magnitude, as bits. One way for
 /// every type of Y, so that f32 values and codes agree: whole vectors on one work-item, the last one filled up with zeros.

@@ -61,5 +61,5 @@ static inline void put_group(__global uchar* d, ulong at, __global uchar* ds, ul
 #endif
 }
 // A run past the last column has no totals.
-#define ENDS_GROUP(column, width, count) ((count) > 0 && (D_GIVEN || ((column) + (width)) % d_cols == 0 || (column) + (count) >= n))
+#define ENDS_GROUP(column, width, count) ((count) > 0 && (D_GIVEN || ((column) + (width)) % d_cols == 0 || (column) + (count) >= OF_D(n)))
 #endif

@@ -422,8 +422,14 @@ void gemm_amx(GEMM_ARGS) {
         __local const float16* from = (__local const float16*)(totals + (unit * BLOCK_M + tile) * UNIT_SUMS);
         const int col = first_n + unit * UNIT, count = n - col;
         for (int i = 0; i < min(here.height, here.end_row - first_row); ++i) {
+#ifdef ACTIVATION
+          for (int pair = 0; pair < UNIT / 32 && 32 * pair < count; ++pair)
+            store_16(d, d_at, ldd, bias, bias_here, first_row + i, OF_D(col) + 16 * pair, 16,
+                     activated_16(bias, bias_here, n, OF_D(col) + 16 * pair, from[2 * pair * TILE_ROWS + i], from[(2 * pair + 1) * TILE_ROWS + i]));
+#else
           for (int part = 0; part < UNIT / 16; ++part)
             store_16(d, d_at, ldd, bias, bias_here, first_row + i, col + 16 * part, count - 16 * part, from[part * TILE_ROWS + i]);
+#endif
         }
       }
     }

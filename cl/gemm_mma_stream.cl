@@ -323,15 +323,23 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
 #else
 #define OF_SCALES float
 #define SCALES_HELD [PER_BLOCK][SCALES_B]
-// Scales of B: one for the columns of a block of 128, of which a work-group has at most two, or one a column.
+// Scales of B: one for the columns of a block of 128, of which a work-group has at most two, or one a column. With gates and ups in turns
+// a block has one of each: with LINES a work-item's columns are all gates or all ups.
 #if UNIFORM
-#define SCALES_B (128 % COLUMNS == 0 ? 1 : 2)
+#ifdef ACTIVATION
+#define KINDS (2 - LINES)
+#define KIND_AT(e) (LINES ? t & 1u : (uint)(e))
+#else
+#define KINDS 1
+#define KIND_AT(e) 0u
+#endif
+#define SCALES_B (KINDS * (128 % COLUMNS == 0 ? 1 : 2))
 #define LOAD_SCALES_B(S, K)                                                                                           \
-  UNROLL for (int q = 0; q < PER_BLOCK; ++q) {                                                                        \
-    LOAD_F(cr[S][q][0], pc + SCALE_OF(K, q) * 128u);                                                                  \
-    if (SCALES_B == 2) LOAD_F(cr[S][q][SCALES_B - 1], pc + to_last_block + SCALE_OF(K, q) * 128u);                    \
+  UNROLL for (int q = 0; q < PER_BLOCK; ++q) UNROLL for (int i = 0; i < KINDS; ++i) {                                 \
+    LOAD_F(cr[S][q][i], pc + SCALE_OF(K, q) * 128u + KIND_AT(i));                                                     \
+    if (SCALES_B > KINDS) LOAD_F(cr[S][q][SCALES_B - KINDS + i], pc + to_last_block + SCALE_OF(K, q) * 128u + KIND_AT(i)); \
   }
-#define SCALE_B(y, j, e) ((uint)(j) < in_block ? (y)[0] : (y)[SCALES_B - 1])
+#define SCALE_B(y, j, e) ((uint)(j) < in_block ? (y)[(e) % KINDS] : (y)[SCALES_B - KINDS + (e) % KINDS])
 #else
 #define SCALES_B (2 * NG)
 #define LOAD_SCALES_B(S, K)                                                                                           \
@@ -554,12 +562,19 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
     UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e)
       parts[warp][8 * j + (FOUR_BITS ? g : LINE_OF(e))][8 * u + (FOUR_BITS ? 2 * t + e : g)] = sum[j][u][e];
     barrier(CLK_LOCAL_MEM_FENCE);
-    for (uint o = tid; o < COLUMNS * 8 * T; o += 32 * WARPS) {
-      const uint line = o % COLUMNS, row = o / COLUMNS, column = column_of(first_group + line / 8, line % 8);
+    // Lines of even number and the next ones are columns side by side: a gate and its up.
+    for (uint o = tid; o < OF_D(COLUMNS) * 8 * T; o += 32 * WARPS) {
+      const uint line = o % OF_D(COLUMNS) * (COLUMNS / OF_D(COLUMNS)), row = o / OF_D(COLUMNS), column = column_of(first_group + line / 8, line % 8);
       if (row >= rows || line / 8 >= there || column >= (uint)n) continue;
       float total = 0.f;
       UNROLL for (int i = 0; i < WARPS; ++i) total += parts[i][line][row];
-      store_d(d, d_at, ldd, bias, bias_here, first_row + row, column, total * unit);
+      total *= unit;
+#ifdef ACTIVATION
+      float up = 0.f;
+      UNROLL for (int i = 0; i < WARPS; ++i) up += parts[i][line + 1][row];
+      total = activated(bias, bias_here, n, OF_D(column), total, up * unit);
+#endif
+      store_d(d, d_at, ldd, bias, bias_here, first_row + row, OF_D(column), total);
     }
 #ifdef GROUPED
     barrier(CLK_LOCAL_MEM_FENCE); // the next unit's parts go to the same memory

@@ -345,11 +345,14 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void gemm_stream_reduce(
         low += vload16(0, partial);
         high += vload16(0, partial + 16);
       }
+#ifdef ACTIVATION
+      low = activated_16(bias, bias_here, n, OF_D(first_n), low, high);
+#endif
       float sums[PANEL];
       vstore16(low, 0, sums);
       vstore16(high, 0, sums + 16);
-      const int end = min(PANEL, n - first_n);
-      for (int j = 0; j < end; ++j) store_d(d, d_at, ldd, bias, bias_here, here.first + i, first_n + j, sums[j]);
+      const int end = OF_D(min(PANEL, n - first_n));
+      for (int j = 0; j < end; ++j) store_d(d, d_at, ldd, bias, bias_here, here.first + i, OF_D(first_n) + j, sums[j]);
     }
   }
 }

@@ -52,6 +52,10 @@
 #include "parts.cl"
 #include "ptx.cl"
 #include "tile_order.cl"
+#ifdef ACTIVATION
+#undef B_SCALE_ROWS
+#define B_SCALE_ROWS 1  // The columns of a block have two scales, of gates and of ups.
+#endif
 #include "transposed_d.cl"
 
 #define TOKENS TILE_M
@@ -60,7 +64,11 @@
 #define SLOTS (WHOLE ? 4 : 5)
 #define SLOT_BYTES (WHOLE ? 16384u : 8192u)
 // D of 16 bits leaves whole tiles by lines of 128 bytes, through local memory.
+#ifdef ACTIVATION
+#define STAGED 0  // Lines of D have half as many columns.
+#else
 #define STAGED (D_TYPE != TYPE_F32)
+#endif
 #define LINES_BYTES 2048u  // sixteen lines, of each warpgroup
 #define STAGES (STAGED && TILE_M == 256 ? 2 : 3)
 #define STAGE_FLOATS (TOKENS / 64 * 80)  // Of 64 tokens: four runs of 16, 20 apart, so that reads do not meet in a bank.

@@ -111,9 +111,14 @@
 #define READ_SCALES(V) \
   UNROLL for (int i_ = 0; i_ < 8; ++i_) LOCAL_F2(q[2 * i_], q[2 * i_ + 1], scales_here + tl * 8u + ((V) * 8 + i_) * 32u)
 #if UNIFORM
+#ifdef ACTIVATION
+#define KIND_OF_COLUMNS (g & 1)  // A work-item's columns are all gates or all ups, of which a block has one scale each.
+#else
+#define KIND_OF_COLUMNS 0
+#endif
 #define READ_COLUMN_SCALES()                           \
   float column_scale;                                  \
-  LOCAL_F(column_scale, scales_here + TILE_M * 4u)
+  LOCAL_F(column_scale, scales_here + TILE_M * 4u + KIND_OF_COLUMNS * 4u)
 #define TIMES_COLUMN(x) ((x) * column_scale)
 #else
 #define READ_COLUMN_SCALES()                                       \

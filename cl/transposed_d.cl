@@ -26,12 +26,40 @@
 #define VALUE_1(S, ROW, C) D_VALUE((S)[1], bias0, (ROW) + 1, C)
 #define VALUE_2(S, ROW, C) D_VALUE((S)[2], bias1, ROW, (C) + 2)
 #define VALUE_3(S, ROW, C) D_VALUE((S)[3], bias1, (ROW) + 1, (C) + 2)
-#if D_TYPE == TYPE_F32
-#define OUT_ROW()                                                                                                      \
+// A row's four columns: q0_ to q3_, of a row each work-item's own.
+#define EXCHANGE_ROWS()                                                                                                \
   uint o0_ = as_uint(odd ? y0_ : x0_), o1_ = as_uint(odd ? y1_ : x1_), s0_ = as_uint(odd ? x0_ : y0_), s1_ = as_uint(odd ? x1_ : y1_), r0_, r1_;\
   SHUFFLE_XOR(r0_, s0_, 4);                                                                                            \
   SHUFFLE_XOR(r1_, s1_, 4);                                                                                            \
-  const uint q0_ = odd ? r0_ : o0_, q1_ = odd ? o0_ : r0_, q2_ = odd ? r1_ : o1_, q3_ = odd ? o1_ : r1_;               \
+  const uint q0_ = odd ? r0_ : o0_, q1_ = odd ? o0_ : r0_, q2_ = odd ? r1_ : o1_, q3_ = odd ? o1_ : r1_
+#ifdef ACTIVATION
+// Two gates, each before its up: two columns of D.
+#if D_TYPE == TYPE_F32
+#define STORE_TWO(TO, X, Y) STORE8(TO, as_uint(X), as_uint(Y))
+#else
+#define STORE_TWO(TO, X, Y) \
+  uint pair_;               \
+  TO_PAIR(pair_, X, Y);     \
+  *(__global uint *)(TO) = pair_
+#endif
+#define OUT_ROW()                                                                                                      \
+  EXCHANGE_ROWS();                                                                                                     \
+  if (row_ < d_end && col < (uint)n) {                                                                                 \
+    const int of_d_ = (int)OF_D(col);                                                                                  \
+    const bool both_ = col + 2 < (uint)n;                                                                              \
+    const float v0_ = D_TOTAL(activated(bias, BIASES_HERE, n, of_d_, as_float(q0_), as_float(q1_)), row_, of_d_);      \
+    const float v1_ = both_ ? D_TOTAL(activated(bias, BIASES_HERE, n, of_d_ + 1, as_float(q2_), as_float(q3_)), row_, of_d_ + 1) : 0.0f; \
+    __global d_element *to_ = (__global d_element *)d + d_at + (ulong)row_ * ldd + of_d_;                              \
+    if (wide) {                                                                                                        \
+      STORE_TWO(to_, v0_, v1_);                                                                                        \
+    } else {                                                                                                           \
+      store_element(D_TYPE, d, d_at + (ulong)row_ * ldd + of_d_, v0_);                                                 \
+      if (both_) store_element(D_TYPE, d, d_at + (ulong)row_ * ldd + of_d_ + 1, v1_);                                  \
+    }                                                                                                                  \
+  }
+#elif D_TYPE == TYPE_F32
+#define OUT_ROW()                                                                                                      \
+  EXCHANGE_ROWS();                                                                                                     \
   if (row_ < d_end) {                                                                                                  \
     __global uint *to_ = (__global uint *)d + d_at + (ulong)row_ * ldd + col;                                          \
     if (wide) STORE16(to_, q0_, q1_, q2_, q3_);                                                                        \

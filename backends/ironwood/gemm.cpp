@@ -16,6 +16,7 @@
 #include "backends/ironwood/queue.h"
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
+#include "backends/numerics/experts.h"
 #include "backends/numerics/quantized_matrix.h"
 
 namespace ironcl::ironwood {
@@ -134,7 +135,7 @@ std::string describe(const Plan& plan) {
       "tpu={},kernel_blocks={},{},{},mode={},program={},buffers={},save_x_q={},save_acc={},blocks_from={}{}",
       plan.machine.tpu->key, plan.blocks.b, plan.blocks.o, plan.blocks.i, name_of(plan.mode), name_of(plan.program),
       plan.buffers, plan.save_x_q ? "on" : "off", plan.save_acc ? "on" : "off", plan.source,
-      plan.problem.d_code != DType::none ? ",d=quantised in a pass of its own" : "");
+      plan.problem.d_later != DType::none ? ",d=made in a pass of its own" : "");
 }
 
 namespace {
@@ -172,20 +173,35 @@ double PlannedGemm::run(const GemmArgs& args) const {
   if (args.m == 0) return 0;
   const Bound bound = bind(p, args);
   const std::vector<MatrixRows> dealt = deal(p, bound, args.m);
-  if (p.d_code == DType::none) return multiply(bound, dealt, bound.d, p.ldd * size_of(p.d));
+  if (p.d_later == DType::none) return multiply(bound, dealt, bound.d, p.ldd * size_of(p.d));
   std::vector<float> d(static_cast<std::size_t>(numerics::checked_mul(bound.rows, p.n)));
   double time_ns = multiply(bound, dealt, reinterpret_cast<std::byte*>(d.data()), p.n * size_of(p.d));
+  const std::int64_t cols = p.d_cols();
   // A grouped D has scales of single rows, so that those of a matrix begin with its rows.
   for (const MatrixRows& own : dealt) {
     const backend::ScaleDesc& scale = p.d_scale;
-    numerics::quantize(DType::f32, d.data() + own.first * p.n, own.rows, p.n, p.n, scale.grid, p.d_quantizer,
-                       {.type = p.d_code,
-                        .codes = bound.d + own.first * p.ldd,
-                        .ld = p.ldd,
-                        .scale_type = scale.dtype,
-                        .scales = bound.d_scale + own.first * scale.ld * size_of(scale.dtype),
-                        .scale_ld = scale.ld});
-    time_ns += quantizing_ns(plan_.machine, own.rows, p.n, DType::f32, p.d_code, scale);
+    float* const rows = d.data() + own.first * p.n;
+    std::byte* const to = bound.d + own.first * p.ldd * size_of(p.d_later);
+    if (p.gate != backend::Activation::none) {
+      for (std::int64_t i = 0; i < own.rows * cols; ++i) {
+        float* const gate = rows + i / cols * p.n + i % cols;
+        *gate = numerics::activate(p.gate, gate[0], gate[cols], p.activation_limit);
+      }
+    }
+    if (numerics::is_quantized(p.d_later)) {
+      numerics::quantize(DType::f32, rows, own.rows, cols, p.n, scale.grid, p.d_quantizer,
+                         {.type = p.d_later,
+                          .codes = to,
+                          .ld = p.ldd,
+                          .scale_type = scale.dtype,
+                          .scales = bound.d_scale + own.first * scale.ld * size_of(scale.dtype),
+                          .scale_ld = scale.ld});
+    } else {
+      for (std::int64_t row = 0; row < own.rows; ++row)
+        numerics::encode(p.d_later, std::span<const float>(rows + row * p.n, static_cast<std::size_t>(cols)),
+                         to + row * p.ldd * size_of(p.d_later));
+    }
+    time_ns += quantizing_ns(plan_.machine, own.rows, p.n, DType::f32, p.d_later, scale);
   }
   return time_ns;
 }

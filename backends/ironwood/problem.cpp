@@ -69,7 +69,8 @@ std::optional<Refusal> check_weights(DType dtype, const ScaleDesc& scale, std::i
 
 std::optional<Refusal> read_problem(const GemmDesc& desc, Problem* problem) {
   if (auto refusal = backend::not_yet(desc)) return refusal;
-  if (auto refusal = check_weights(desc.b, desc.b_scale, desc.n, desc.k, std::max<std::int64_t>(desc.matrices, 1)))
+  if (auto refusal =
+          check_weights(desc.b, desc.b_scale, desc.b_rows(), desc.k, std::max<std::int64_t>(desc.matrices, 1)))
     return refusal;
   Problem p(desc);
   if (!p.scaled_x()) p.a_scale = {};
@@ -84,7 +85,9 @@ std::optional<Refusal> read_problem(const GemmDesc& desc, Problem* problem) {
     return Refusal(Reason::shape, "m {}{} with lda {} and ldd {}; operands of up to 2^40 elements are accepted", p.m,
                    times > 1 ? fmt::format(" for each of {} matrices", times) : "", p.lda, p.ldd);
   }
-  if (numerics::is_quantized(p.d)) p.d_code = std::exchange(p.d, DType::f32);
+  p.n = desc.b_rows();
+  p.gate = std::exchange(p.activation, backend::Activation::none);
+  if (numerics::is_quantized(p.d) || p.gate != backend::Activation::none) p.d_later = std::exchange(p.d, DType::f32);
   p.family = *family_of(p.b, p.b_scale);
   p.q = p.family == Family::per_channel ? 0 : w_grid.group_cols;
   p.group = numerics::common_group(x_grid.group_cols, w_grid.group_cols, p.k);

@@ -31,7 +31,10 @@ struct Problem : backend::GemmDesc {
   Problem() = default;
   explicit Problem(const backend::GemmDesc& desc) : backend::GemmDesc(desc) {}
 
-  numerics::DType d_code = numerics::DType::none;  ///< What D is quantised to, else none; `d` is then f32.
+  /// The type of a D that is quantised or activated in a pass of its own, else none; `d` is then f32.
+  numerics::DType d_later = numerics::DType::none;
+  /// Of a D that is activated: `n` is then the rows of W, and `activation` none, for all that multiplies.
+  backend::Activation gate = backend::Activation::none;
   Family family = Family::block;
   std::int64_t q = 0;      ///< Q of Family::block, the group of Family::sub_channel, else 0.
   std::int64_t group = 0;  ///< The K group of the mathematics: the run of k in which no scale changes; at most k.
@@ -39,6 +42,8 @@ struct Problem : backend::GemmDesc {
   bool grouped() const noexcept { return grouping != backend::Grouping::none; }
   /// Rows of X and D as the kernel counts them; a masked problem has m for each matrix.
   std::int64_t rows() const noexcept { return grouping == backend::Grouping::masked ? matrices * m : m; }
+
+  std::int64_t d_cols() const noexcept { return gate == backend::Activation::none ? n : n / 2; }
 
   /// X is quantised to `a` in the kernel.
   bool quantizes_x() const noexcept { return a_source != numerics::DType::none; }

@@ -18,7 +18,7 @@ namespace ironcl::numerics {
 enum class Score : std::uint32_t { none = 0, softmax = 1, sigmoid = 2, sqrt_softplus = 3 };
 
 /// How gate and up become one value. The values are those of IRONCL_ACTIVATION_*.
-enum class Activation : std::uint32_t { silu = 1, swiglu_oai = 2 };
+enum class Activation : std::uint32_t { none = 0, silu = 1, swiglu_oai = 2 };
 
 /// How a token's experts are chosen from its scores, and weighed; as in ironcl_route_desc.
 struct Routing {

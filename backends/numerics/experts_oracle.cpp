@@ -264,6 +264,20 @@ Within activation_oracle(Activation activation, double gate, double up, double l
   return {value, relative * kUnit * std::fabs(value) + kUnderflow * std::max(1.0, std::fabs(outer))};
 }
 
+Within activation_oracle(Activation activation, const Within& gate, const Within& up, double limit) noexcept {
+  constexpr double kSteepest = 1.1;             // slope of x / (1 + exp(-x)), at x = 2.3994: 1.09984
+  constexpr double kSecondOrder = 1 + 0x1p-10;  // products of errors
+  const double infinity = std::numeric_limits<double>::infinity(), most = limit == 0 ? infinity : limit;
+  const Within own = activation_oracle(activation, gate.value, up.value, limit);
+  if (!std::isfinite(own.value)) return {own.value, infinity};
+  // Both functions are g / (1 + exp(-steep g)) times up, or up + 1, and clamping makes no error larger.
+  const bool oai = activation == Activation::swiglu_oai;
+  const double least = std::min(gate.value, most), factor = std::clamp(up.value, -most, most) + (oai ? 1 : 0);
+  const double silu = std::fabs(least / (1 + std::exp(-(oai ? 1.702 : 1) * least)));
+  const double through = kSteepest * gate.error * (std::fabs(factor) + up.error) + silu * up.error;
+  return {own.value, kSecondOrder * (through + own.error)};
+}
+
 BoundTerms activation_terms(DType out) noexcept {
   return {.out = out, .accuracy = AccuracyClass::f32, .k = 1, .accumulation_length = 1};
 }

@@ -33,6 +33,10 @@ std::string judge_choice(const Routing& routing, std::span<const float> logits, 
 /// activation(gate, up) in f64, and the error that f32 may add to it before rounding to the output type.
 Within activation_oracle(Activation activation, double gate, double up, double limit) noexcept;
 
+/// The same of a gate and an up that have errors already: these as far as the function lets them through, and its
+/// own.
+Within activation_oracle(Activation activation, const Within& gate, const Within& up, double limit) noexcept;
+
 /// What compare and compare_quantized need to judge activations in `out`.
 BoundTerms activation_terms(DType out) noexcept;
 

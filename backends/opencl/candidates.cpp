@@ -69,7 +69,7 @@ boost::json::object to_json(const Variant& variant, const Tuning& tuning, const 
   return {{"variant", variant.name},
           {"options", options_of(tuning)},
           {"local_memory_bytes", variant.local_bytes(tuning, problem)},
-          {"layout", variant.weights(tuning, problem)->name()},
+          {"layout", weights_form(variant, tuning, problem)->name()},
           {"accuracy_class", numerics::name_of(variant.accuracy)}};
 }
 

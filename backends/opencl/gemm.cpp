@@ -40,7 +40,7 @@ Operand given(const Problem& p) {
 Operand wanted(const Problem& p) {
   Operand d;
   d.data.source = Source::d;
-  d.element = p.quantizes_d() ? p.d_code : p.d;
+  d.element = p.quantizes_d() ? p.d_code : p.gated() ? p.d_gated : p.d;
   d.ld = p.ldd;
   d.scales.source = Source::d_scale;
   d.scale = p.d_scale.dtype;
@@ -53,8 +53,9 @@ Operand wanted(const Problem& p) {
 bool makes_codes_of_d(const Choice& choice) {
   const std::int64_t group = choice.problem.d_group();
   if (group == 0 || choice.variant->d_columns == nullptr) return false;
-  const std::int64_t columns = choice.variant->d_columns(choice.tuning);
-  return columns != 0 && (columns % group == 0 || (group > choice.problem.n && columns >= choice.problem.n));
+  const std::int64_t columns = choice.variant->d_columns(choice.tuning) / (choice.problem.gated() ? 2 : 1),
+                     all = choice.problem.d_cols();
+  return columns != 0 && (columns % group == 0 || (group > all && columns >= all));
 }
 
 }  // namespace
@@ -104,15 +105,24 @@ Route route_of(const Choice& choice, const Features& features) {
   } else if (!form->takes(a, plan)) {
     go(form->pack(a, plan));
   }
+  const bool activates = p.gated() && gate_run(*choice.variant, choice.tuning, p) == 0;
+  bool codes_later = p.quantizes_d() && (activates || !makes_codes_of_d(choice));
   Operand d = wanted(p);
-  const bool codes_later = p.quantizes_d() && !makes_codes_of_d(choice);
-  if (codes_later) {
+  const auto between = [&](std::int64_t columns) {
     d = Operand{};
     d.element = p.d;
-    d.ld = p.n;
-    d.data = plan.booking.book(plan.rows_of_d() * p.n * numerics::size_of(p.d));
-  }
+    d.ld = columns;
+    d.data = plan.booking.book(plan.rows_of_d() * columns * numerics::size_of(p.d));
+  };
+  if (activates || codes_later) between(activates ? p.n : p.d_cols());
   route.steps.push_back(multiply_step(*choice.variant, choice.tuning, a, d, plan));
+  if (activates) {
+    const Operand totals = d;
+    codes_later = codes_later && !activates_to_codes(p);
+    d = wanted(p);
+    if (codes_later) between(p.d_cols());
+    route.steps.push_back(activate_d_step(totals, d, plan));
+  }
   if (codes_later) route.steps.push_back(quantize_d_step(d, plan));
   return route;
 }
@@ -120,7 +130,7 @@ Route route_of(const Choice& choice, const Features& features) {
 Gemm::Gemm(ContextPtr context, Choice choice)
     : context_(std::move(context)),
       choice_(std::move(choice)),
-      weight_form_(choice_.variant->weights(choice_.tuning, choice_.problem)),
+      weight_form_(opencl::weights_form(*choice_.variant, choice_.tuning, choice_.problem)),
       route_(route_of(choice_, context_->features)),
       call_("a call of plan " + choice_.variant->name) {
   guarded("building a plan", [&] {

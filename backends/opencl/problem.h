@@ -41,6 +41,11 @@ struct Problem : backend::GemmDesc {
   std::int64_t given_ld = 0;
   /// The code type of a quantised D, else none; `d` is then f32, which kernels make before quantising.
   backend::DType d_code = backend::DType::none;
+  /// Of a D that is activated, how: `n` is then the columns of totals, which is the rows of B, and `activation` none,
+  /// for all that multiplies.
+  backend::Activation gate = backend::Activation::none;
+  backend::DType d_gated =
+      backend::DType::none;        ///< What a D that is activated, not quantised, is rounded to; `d` is f32.
   int k_group = 128;               ///< Divides the scale groups of both operands along k. G of the error bound.
   std::int64_t expected_rows = 0;  ///< Rows per matrix that has any, as the caller's option says; 0: unknown.
   /// Of what priced() makes of many contiguous matrices: rows of one, counting those without; else 0.
@@ -52,6 +57,8 @@ struct Problem : backend::GemmDesc {
   bool masked() const noexcept { return grouping == backend::Grouping::masked; }
   bool gathers() const noexcept { return a_rows != 0; }
   bool quantizes_d() const noexcept { return d_code != backend::DType::none; }
+  bool gated() const noexcept { return gate != backend::Activation::none; }
+  std::int64_t d_cols() const noexcept { return gated() ? n / 2 : n; }
   /// Columns that a scale of a quantised D is for, where a work-group which has so many of a row can make it; else 0.
   std::int64_t d_group() const noexcept;
   /// Columns of D that a scale of B is for; 0: all of them.

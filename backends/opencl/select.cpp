@@ -45,8 +45,8 @@ std::optional<Refusal> refuse_all(const GemmDesc& desc) {
     return Refusal(Reason::grouping, "{} matrices with m = {}; here they are 1 to {}, with at most {} rows together",
                    desc.matrices, desc.m, kMostMatrices, kLargestSize);
   }
-  if (desc.m > kLargestSize || desc.n > kLargestSize || desc.k > kLargestSize)
-    return Refusal(Reason::shape, "m, n and k are at most {} here", kLargestSize);
+  if (desc.m > kLargestSize || desc.b_rows() > kLargestSize || desc.k > kLargestSize)
+    return Refusal(Reason::shape, "m, k and the rows of B are at most {} here", kLargestSize);
   if (k_group_of(desc) == 0) {
     return Refusal(Reason::scale_layout,
                    "the scale groups along k are {} (a) and {} (b); both must be multiples of 32, or span k",

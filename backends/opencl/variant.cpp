@@ -6,6 +6,7 @@
 #include <boost/algorithm/string/join.hpp>
 #include <boost/json.hpp>
 
+#include "backends/opencl/forms/forms.h"
 #include "backends/words.h"
 
 namespace ironcl::opencl {
@@ -25,7 +26,7 @@ std::span<const Variant> variants() {
 
 int width_for_d(const Problem& p, const std::vector<int>& widths) {
   const std::int64_t group = p.d_group();
-  const auto holds = [&](int width) { return group != 0 && width % group == 0; };
+  const auto holds = [&](int width) { return group != 0 && width / (p.gated() ? 2 : 1) % group == 0; };
   const auto found = std::find_if(widths.begin(), widths.end(), holds);
   return found != widths.end() ? *found : widths.front();
 }
@@ -100,6 +101,17 @@ std::pair<DType, DType> trial_codes(const Variant& variant) {
   const auto& [a, b] = variant.products.front();
   const auto both = std::find_first_of(a.begin(), a.end(), b.begin(), b.end());
   return both != a.end() ? std::pair(*both, *both) : std::pair(DType::e4m3fn, b.front());
+}
+
+int gate_run(const Variant& variant, const Tuning& tuning, const Problem& problem) {
+  const int run = problem.gated() && variant.gate_run != nullptr ? variant.gate_run(tuning, problem) : 0;
+  return run != 0 && problem.d_cols() % run == 0 ? run : 0;
+}
+
+WeightFormPtr weights_form(const Variant& variant, const Tuning& tuning, const Problem& problem) {
+  WeightFormPtr form = variant.weights(tuning, problem);
+  const int run = gate_run(variant, tuning, problem);
+  return run == 0 ? form : interleaved_form(std::move(form), problem.d_cols(), run, problem.b);
 }
 
 std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, const Features& features,

@@ -122,6 +122,9 @@ struct Variant {
   /// Columns side by side of a row of D whose totals a work-group has together, so that it makes the scales and codes
   /// of a quantised D itself (cl/codes_of_d.cl); 0, or null: it does not.
   std::int64_t (*d_columns)(const Tuning&) = nullptr;
+  /// Of a D that is activated (Problem::gate) the columns of gates, and then of ups, that lie together in the weights
+  /// of a kernel that activates it by itself (cl/epilogue.cl); 0, or null: it does not.
+  int (*gate_run)(const Tuning&, const Problem&) = nullptr;
   /// Each call has a unique number (cl/one_launch.cl).
   bool numbered_calls = false;
   /// Launches for m rows; for a grouped problem, for the most blocks that m rows can become (row_blocks).
@@ -170,6 +173,12 @@ const Constraint* broken_constraint(const Variant& variant, const Tuning& tuning
 inline std::int64_t most_local(const Variant& variant, const Features& f) {
   return variant.own_local ? f.own_local_bytes : f.local_bytes;
 }
+
+/// Of a D that the kernel activates, Variant::gate_run; 0 where it does not, or no whole runs are in a half of B.
+int gate_run(const Variant& variant, const Tuning& tuning, const Problem& problem);
+
+/// The form of the weights that a plan reads: that of the variant, its gates and ups in turns where it activates D.
+WeightFormPtr weights_form(const Variant& variant, const Tuning& tuning, const Problem& problem);
 
 /// Why `tuning` cannot run here; empty where it can. Builds nothing, and asks no trial.
 std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, const Features& features,

@@ -18,10 +18,14 @@ namespace ironcl::report {
 namespace {
 
 using numerics::AccuracyClass;
+using numerics::Activation;
 using numerics::DType;
 using numerics::Quantizer;
 using numerics::ScaleGrid;
 using numerics::ScaleRounding;
+
+/// By the values of Activation.
+constexpr std::array<std::string_view, 3> kActivations = {"none", "silu", "swiglu_oai"};
 
 template <class... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) {
@@ -189,6 +193,10 @@ std::string to_line(const Problem& problem) {
   if (problem.bias != DType::none) add(fmt::format("--bias={}", text_of(problem.bias)));
   if (problem.a_quantizer != Quantizer{}) add(fmt::format("--quantizer={}", text_of(problem.a_quantizer)));
   if (problem.d_quantizer != Quantizer{}) add(fmt::format("--d-quantizer={}", text_of(problem.d_quantizer)));
+  if (problem.activation != Activation::none) {
+    add(fmt::format("--activation={}", kActivations[static_cast<std::size_t>(problem.activation)]));
+    if (problem.activation_limit != 0) add(fmt::format("--activation-limit={}", problem.activation_limit));
+  }
   if (problem.weakest_accuracy != AccuracyClass::f32) {
     add(fmt::format("--accuracy={}", numerics::name_of(problem.weakest_accuracy)));
   }
@@ -233,6 +241,14 @@ Problem parse_problem(std::string_view line) {
       problem.a_quantizer = parse_quantizer(value, word);
     } else if (key == "--d-quantizer") {
       problem.d_quantizer = parse_quantizer(value, word);
+    } else if (key == "--activation") {
+      const auto at = std::find(kActivations.begin() + 1, kActivations.end(), value);
+      if (at == kActivations.end()) fail("'{}': the activations are silu and swiglu_oai", word);
+      problem.activation = static_cast<Activation>(at - kActivations.begin());
+    } else if (key == "--activation-limit") {
+      const auto limit = words::number<float>(value);
+      if (!limit || !std::isfinite(*limit) || *limit < 0) fail("'{}' should be a finite number of at least 0", word);
+      problem.activation_limit = *limit;
     } else if (key == "--accuracy") {
       if (value != "f32" && value != "tensor14") fail("'{}': the classes are f32 and tensor14", word);
       problem.weakest_accuracy = value == "f32" ? AccuracyClass::f32 : AccuracyClass::tensor14;
@@ -259,7 +275,7 @@ Problem parse_problem(std::string_view line) {
     } else {
       fail(
           "'{}' is not an option; those are --src, --dt, --scale, --scale-dt, --global, --bias, --quantizer, "
-          "--d-quantizer, --accuracy, --grouping, --gather, --repeatable, --opt",
+          "--d-quantizer, --activation, --activation-limit, --accuracy, --grouping, --gather, --repeatable, --opt",
           word);
     }
   }

@@ -4,13 +4,14 @@
 //
 //   [--src=bf16] --dt=A:B:D [--scale=A:B[:D]] [--scale-dt=A:B[:D]] [--global=A|B|D[,...]] [--bias=DT]
 //   [--quantizer=FLOOR:exact|pow2|given] [--d-quantizer=...] [--accuracy=f32|tensor14]
-//   [--grouping=contiguous|masked:COUNT] [--gather=ROWS] [--repeatable] [--opt=KEY=VALUE]... MxK:KxN
+//   [--activation=silu|swiglu_oai] [--activation-limit=LIMIT] [--grouping=contiguous|masked:COUNT] [--gather=ROWS]
+//   [--repeatable] [--opt=KEY=VALUE]... MxK:KxN
 //
 // --src is there where the plan quantises A: the type that the buffer holds. A scale is ROWSxCOLS of a block, "all"
 // for a whole dimension, "none" for an operand without scales, and ROWSxCOLS@ROWxCOL where the operand begins inside
-// a block. --global names the operands with a global scale, --gather the rows of an A whose rows are gathered. What
-// stands at its default is not printed: scale types f32, floor 1e-10, rounding exact, accuracy f32. Example,
-// activations of bf16 quantised by tokens, 16 x 1024 x 3072:
+// a block. --global names the operands with a global scale, --gather the rows of an A whose rows are gathered. With
+// --activation B has 2 N rows. What stands at its default is not printed: scale types f32, floor 1e-10, rounding
+// exact, accuracy f32. Example, activations of bf16 quantised by tokens, 16 x 1024 x 3072:
 //
 //   --src=bf16 --dt=e4m3fn:e4m3fn:f32 --scale=1x128:128x128 --scale-dt=f32:bf16 16x1024:1024x3072
 #pragma once

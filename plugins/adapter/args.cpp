@@ -89,6 +89,7 @@ backend::GemmArgs read(const ironcl_gemm_args* in, const GemmOp& plan, const iro
   const bool gathers = desc.a_rows != 0, quantises = desc.a_source != DType::none;
   const bool given_scales = desc.a_scale.dtype != DType::none && (!quantises || desc.a_quantizer.given);
   const std::int64_t stacked = desc.grouping == Grouping::masked ? desc.matrices : 1, k = desc.k, n = desc.n;
+  const std::int64_t biases = desc.b_rows();
   const std::int64_t rows = stacked * abi.m, a_rows = gathers ? abi.a_rows : rows;
   const auto& a_grid = desc.a_scale.grid;
   const std::int64_t a_scale_rows = gathers ? a_grid.scale_rows(abi.a_rows) : stacked * a_grid.scale_rows(abi.m);
@@ -110,7 +111,7 @@ backend::GemmArgs read(const ironcl_gemm_args* in, const GemmOp& plan, const iro
           {"d_scale", abi.d_scale, out.d_scale,
            scales(desc.d_scale, stacked * desc.d_scale.grid.scale_rows(abi.m), n),
            unless(desc.d_scale.dtype != DType::none, "the plan's D is not quantised"), !desc.d_quantizer.given},
-          {"bias", abi.bias, out.bias, matrix(std::max<std::int64_t>(1, desc.matrices), n, n, desc.bias),
+          {"bias", abi.bias, out.bias, matrix(std::max<std::int64_t>(1, desc.matrices), biases, biases, desc.bias),
            unless(desc.bias != DType::none, "the plan has no bias")},
           {"matrix_rows", abi.matrix_rows, out.matrix_rows, row(desc.matrices, DType::s32),
            unless(desc.grouping != Grouping::none, "the plan has no groups")},

@@ -76,6 +76,18 @@ void check_d(const backend::GemmDesc& desc) {
   }
 }
 
+/// With an activation B has two rows for each column of D.
+void check_activation(const ironcl_gemm_desc& abi, backend::GemmDesc& out) {
+  out.activation = kGemm.enumerator<backend::Activation>(abi.activation, IRONCL_ACTIVATION_SWIGLU_OAI, "activation");
+  out.activation_limit = kGemm.limit(abi.activation_limit, "activation_limit");
+  if (out.activation == backend::Activation::none) {
+    if (out.activation_limit != 0)
+      kGemm.invalid("activation_limit is {}, but there is no activation; leave it 0", out.activation_limit);
+  } else {
+    kGemm.dimension(out.b_rows(), 1, "n, twice as there is an activation,");
+  }
+}
+
 /// Rows that are picked or scheduled one by one have scales of their own.
 void check_rows_alone(const backend::GemmDesc& desc) {
   if (desc.grouping != Grouping::none) {
@@ -97,7 +109,7 @@ void check_sizes(const backend::GemmDesc& desc) {
   kGemm.check_extent(a_rows, desc.a_scale.ld, a_stacked, "scales of A");
   kGemm.check_extent(desc.m, desc.ldd, stacked, "D");
   kGemm.check_extent(desc.m, desc.d_scale.ld, stacked, "scales of D");
-  kGemm.check_extent(desc.n, desc.k, matrices, "B");
+  kGemm.check_extent(desc.b_rows(), desc.k, matrices, "B");
 }
 
 backend::Options plan_options(const ironcl_chain* chain) {
@@ -179,6 +191,7 @@ backend::GemmDesc read(const ironcl_gemm_desc* in) {
   out.a_scale = kGemm.scale(abi.a_scale, out.k, makes_scales, "a_scale");
   out.b_scale = kGemm.scale(abi.b_scale, out.k, true, "b_scale");
   out.d_scale = kGemm.scale(abi.d_scale, out.n, false, "d_scale");
+  check_activation(abi, out);
   check_a(out);
   check_b(out);
   check_d(out);
@@ -222,9 +235,9 @@ backend::WeightsDesc read(const ironcl_weights_desc* in, const DeviceState& devi
 void check_same_matrix(const backend::GemmDesc& plan, DType type, std::int64_t n, std::int64_t k,
                        std::int64_t matrices, const backend::ScaleDesc& scale, std::string_view field) {
   const std::int64_t plan_matrices = std::max<std::int64_t>(1, plan.matrices);
-  if (n != plan.n || k != plan.k || matrices != plan_matrices) {
+  if (n != plan.b_rows() || k != plan.k || matrices != plan_matrices) {
     invalid("{}: the weights are {} matrices of [n, k] = [{}, {}], expected {} of [{}, {}] as in the plan", field,
-            matrices, n, k, plan_matrices, plan.n, plan.k);
+            matrices, n, k, plan_matrices, plan.b_rows(), plan.k);
   }
   if (type != plan.b) {
     invalid("{}: the weights are {}, expected the plan's b_dtype {}", field, shown(type), shown(plan.b));

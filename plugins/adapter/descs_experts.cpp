@@ -139,10 +139,7 @@ backend::ActivateDesc read(const ironcl_activate_desc* in) {
   if (abi.activation == 0) kActivate.invalid("activation is 0; give an IRONCL_ACTIVATION_*");
   out.activation =
       kActivate.enumerator<backend::Activation>(abi.activation, IRONCL_ACTIVATION_SWIGLU_OAI, "activation");
-  if (!std::isfinite(abi.limit) || abi.limit < 0) {
-    kActivate.invalid("limit is {}, expected a finite number of at least 0; 0 means none", abi.limit);
-  }
-  out.limit = abi.limit;
+  out.limit = kActivate.limit(abi.limit, "limit");
   out.grouping = kActivate.enumerator<Grouping>(abi.grouping, IRONCL_GROUPING_MASKED, "grouping");
   out.matrices = kActivate.matrices(out.grouping, abi.matrices);
   out.scale = kActivate.scale(abi.scale, out.cols, false);

@@ -132,6 +132,12 @@ void Fields::check_nibbles(DType type, std::int64_t cols, std::int64_t ld, std::
   }
 }
 
+float Fields::limit(float value, std::string_view field) const {
+  if (!std::isfinite(value) || value < 0)
+    invalid("{} is {}, expected a finite number of at least 0; 0 means none", field, value);
+  return value;
+}
+
 std::int64_t Fields::matrices(backend::Grouping grouping, std::uint32_t count) const {
   if (grouping == backend::Grouping::none && count != 0) {
     invalid("matrices is {}, but grouping is NONE; leave it 0", count);

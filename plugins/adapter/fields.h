@@ -55,6 +55,8 @@ class Fields {
   backend::Quantizer quantizer(const ironcl_quantizer_desc& in, std::string_view field = "quantizer") const;
   /// `matrices`, with the grouping: 0 where there is none.
   std::int64_t matrices(backend::Grouping grouping, std::uint32_t count) const;
+  /// What an activation clamps to: finite, not negative; 0 is none.
+  float limit(float value, std::string_view field) const;
   /// Refuses scales of several rows, `why` saying who needs them one by one. No scales at all are fine.
   void check_row_scales(const backend::ScaleDesc& scale, std::string_view field, std::string_view why) const;
   /// Checks that codes have the scales that a quantiser makes: f32, unless they are given.

@@ -49,6 +49,8 @@ TEST(ProblemLine, PrintsEveryFieldThatIsNotAtItsDefault) {
   problem.d_scale = {DType::e8m0, {1, 128}};
   problem.a_quantizer = {1e-4f, ScaleRounding::power_of_two};
   problem.d_quantizer.rounding = ScaleRounding::power_of_two;
+  problem.activation = ironcl::numerics::Activation::swiglu_oai;
+  problem.activation_limit = 7;
   problem.weakest_accuracy = AccuracyClass::tensor14;
   problem.grouping = Grouping::masked;
   problem.a_rows = 77;
@@ -61,7 +63,8 @@ TEST(ProblemLine, PrintsEveryFieldThatIsNotAtItsDefault) {
       to_line(problem),
       "--src=bf16 --dt=e4m3fn:e4m3fn:e4m3fn --scale=1xall:128x128@5x0:1x128 --scale-dt=f32:bf16:e8m0 --global=b "
       "--bias=f32 "
-      "--quantizer=0.0001:pow2 --d-quantizer=1e-10:pow2 --accuracy=tensor14 --grouping=masked:8 --gather=77 "
+      "--quantizer=0.0001:pow2 --d-quantizer=1e-10:pow2 --activation=swiglu_oai --activation-limit=7 "
+      "--accuracy=tensor14 --grouping=masked:8 --gather=77 "
       "--repeatable "
       "--opt=variant=gemm_tiled --opt=kernel_blocks=128,256,512 0x1024:1024x3072");
   EXPECT_EQ(parse_problem(to_line(problem)), problem);
@@ -96,6 +99,9 @@ TEST(ProblemLine, ComesBackFromEveryCombination) {
     p.a_quantizer = {pick(1e-10f, 1e-4f, 0.3f), pick(ScaleRounding::exact, ScaleRounding::power_of_two)};
     p.d_quantizer = {pick(1e-10f, 1e-12f), pick(ScaleRounding::exact, ScaleRounding::power_of_two)};
     p.weakest_accuracy = pick(AccuracyClass::f32, AccuracyClass::tensor14);
+    p.activation = pick(ironcl::numerics::Activation::none, ironcl::numerics::Activation::silu,
+                        ironcl::numerics::Activation::swiglu_oai);
+    if (p.activation != ironcl::numerics::Activation::none) p.activation_limit = pick(0.0f, 0.3f);
     p.grouping = pick(Grouping::none, Grouping::contiguous, Grouping::masked);
     p.matrices = p.grouping == Grouping::none ? 0 : pick(1, 256);
     p.a_rows = pick(0, 1, 4096);

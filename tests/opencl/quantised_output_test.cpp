@@ -41,7 +41,19 @@ std::vector<Output> outputs() {
   Case tiled = panel;
   tiled.options = {{"variant", "gemm_tiled"}, {"tile_m", "16"}, {"tile_n", "64"}, {"split_k", "1"}};
   tiled.bias = DType::bf16;
+  Case gated = stream;  // 256 columns of totals are 128 of D.
+  gated.n = 160, gated.ldd = 168, gated.activation = backend::Activation::silu;
+  gated.options = {{"variant", "gemm_stream"}, {"floats", "1"}, {"tile_m", "3"}, {"block_n", "256"}};
+  Case later = tiled;
+  later.activation = backend::Activation::swiglu_oai, later.activation_limit = 7;
   return {
+      {gated},
+      {gated, DType::e5m2, DType::e8m0, {1, 64}},
+      {gated, DType::e5m2, DType::f32, {0, 0}, {.given = true}},
+      {gated, DType::e4m3fn, DType::f32, {1, 100}, {}, false},
+      {later},  // By the activation's own kernel.
+      {later, DType::i8, DType::f32, {16, 100}, {}, false},
+      {later, DType::e4m3fn, DType::e8m0, {1, 128}, {}, false},
       {panel},
       {panel, DType::e5m2, DType::f32, {0, 0}, {.given = true}},
       {stream, DType::e5m2, DType::e8m0, {1, 32}},

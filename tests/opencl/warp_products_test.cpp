@@ -104,6 +104,28 @@ TEST_F(OpenClWarpProducts, TakeWeightsOfFourBits) {
   }
 }
 
+// Gates and ups in turns: one scale for the gates of a block and one for its ups, or one for each column.
+TEST_F(OpenClWarpProducts, ActivateOnTheWayOut) {
+  const auto made = with_file(warp_by_hand, kMmaByHand);
+  for (const auto& device : made.devices) {
+    Case c = problem(5, 192, 300);
+    c.activation = backend::Activation::silu;
+    expect_right_with(*device, c, of_mma({{"columns", "32"}, {"lines", "1"}}));
+    c.d = DType::bf16, c.bias = DType::f32;
+    c.activation = backend::Activation::swiglu_oai, c.activation_limit = 7;
+    expect_right_with(*device, c, of_mma({{"columns", "56"}, {"warps", "4"}}));
+    c.n = 70;
+    expect_right_with(*device, c, of_mma({{"columns", "8"}}));
+  }
+  const auto four_bits = with_file(four_bits_by_hand, kMmaByHand);
+  for (const auto& device : four_bits.devices) {
+    Case c = problem(3, 83, 390, DType::bf16, DType::e2m1);
+    c.b_grid = {1, 16}, c.b_scale = DType::e4m3fn;
+    c.activation = backend::Activation::silu;
+    expect_right_with(*device, c, of_fp4({{"tile_m", "4"}, {"columns", "16"}, {"warps", "4"}}));
+  }
+}
+
 // The trial is what a GPU is asked on which nobody has run this: right by hand, and red where scales are twice as
 // large.
 TEST_F(OpenClWarpProducts, TheTrialOfFourBitsSeesAWrongScale) {

@@ -90,6 +90,10 @@ const Wrong<ironcl_gemm_desc> kGemmWrong[] = {
     {{"a_quantizer.scales is GIVEN"},
      [](auto& d) { d.a_source_dtype = 0, d.a_quantizer.scales = IRONCL_SCALES_GIVEN; }},
     {{"d_quantizer.scales is GIVEN"}, [](auto& d) { d.d_quantizer.scales = IRONCL_SCALES_GIVEN; }},
+    {{"gemm_desc.activation is 3"}, [](auto& d) { d.activation = 3; }, kUnimplemented},
+    {{"activation_limit is -1"}, [](auto& d) { d.activation = 1, d.activation_limit = -1; }},
+    {{"activation_limit is 7", "no activation"}, [](auto& d) { d.activation_limit = 7; }},
+    {{"n, twice", "2147483648"}, [](auto& d) { d.activation = 1, d.n = 1 << 30; }},
     {{"amax_floor", "nan"}, [](auto& d) { d.a_quantizer.amax_floor = std::nanf(""); }},
     {{"d_quantizer.amax_floor", "-1"}, [](auto& d) { d.d_quantizer.amax_floor = -1; }},
 };
@@ -104,6 +108,7 @@ TEST_F(AdapterDesc, OriginsGlobalAndStaticScalesReachTheBackend) {
   desc.b_scale.row_origin = 3, desc.b_scale.col_origin = 2;
   desc.b_scale.global_dtype = IRONCL_F32;
   desc.a_quantizer.scales = IRONCL_SCALES_GIVEN;
+  desc.activation = IRONCL_ACTIVATION_SWIGLU_OAI, desc.activation_limit = 7;
   ASSERT_EQ(ask(desc), IRONCL_OK) << error.message;
   const auto& got = script().gemm_desc;
   EXPECT_EQ(got.b_scale.grid, (numerics::ScaleGrid{4, 4, 3, 2}));
@@ -111,6 +116,9 @@ TEST_F(AdapterDesc, OriginsGlobalAndStaticScalesReachTheBackend) {
   EXPECT_TRUE(got.b_scale.global);
   EXPECT_TRUE(got.a_quantizer.given);
   EXPECT_FALSE(got.d_quantizer.given);
+  EXPECT_EQ(got.activation, backend::Activation::swiglu_oai);
+  EXPECT_EQ(got.activation_limit, 7);
+  EXPECT_EQ(got.b_rows(), 2 * got.n);
 }
 
 TEST_F(AdapterDesc, OfAGemmReachesTheBackendWithDefaultsFilledIn) {

@@ -25,7 +25,7 @@ TEST_F(AdapterStructs, NonZeroUnknownTailIsUnimplementedAndSaysWhere) {
   desc.known.struct_size = sizeof desc;
   EXPECT_EQ(ask(desc.known), IRONCL_UNIMPLEMENTED);
   EXPECT_TRUE(
-      says({"gemm_desc", "offset " + std::to_string(sizeof(ironcl_gemm_desc)), "240", "232", "newer plugin"}));
+      says({"gemm_desc", "offset " + std::to_string(sizeof(ironcl_gemm_desc)), "248", "240", "newer plugin"}));
 }
 
 TEST_F(AdapterStructs, UnknownTailIsRefusedInEveryInputStruct) {

@@ -7,6 +7,7 @@
 #include <limits>
 
 #include "backends/numerics/casts.h"
+#include "backends/numerics/experts_oracle.h"
 #include "backends/numerics/quantize.h"
 
 namespace ironcl::products {
@@ -83,6 +84,8 @@ backend::GemmDesc Case::desc() const {
   g.a_rows = a_rows;
   g.repeatable = repeatable;
   g.a_quantizer = a_quantizer;
+  g.activation = activation;
+  g.activation_limit = activation_limit;
   return g;
 }
 
@@ -110,6 +113,9 @@ std::string Case::line() const {
                      " lda=" + std::to_string(lda) + " ldd=" + std::to_string(ldd) +
                      (b_global == 1 ? "" : " global") + " seed=" + std::to_string(seed);
   for (const auto& [key, value] : options) text += " " + key + "=" + value;
+  if (activation != numerics::Activation::none)
+    text +=
+        " activation=" + std::to_string(static_cast<int>(activation)) + " limit=" + std::to_string(activation_limit);
   if (a_rows != 0) text += " gathered from " + std::to_string(a_rows);
   if (!counts.empty()) text += masked ? " masked" : " contiguous";
   for (const std::int32_t count : counts) text += " " + std::to_string(count);
@@ -134,9 +140,9 @@ Data make_data(const Case& c) {
   if (numerics::is_quantized(c.a) && c.a_source == DType::none && c.a_scale != DType::none) {
     data.a_scales = scales_of(c.a_scale, c.a_grid.scale_rows(c.rows_in_memory()) * c.a_grid.scale_cols(c.k), random);
   }
-  data.b = values_of(c.b, c.matrices() * c.n * c.k);
+  data.b = values_of(c.b, c.matrices() * c.b_rows() * c.k);
   if (c.b_scale != DType::none) {
-    const std::int64_t of_matrix = c.b_grid.scale_rows(c.n) * c.b_grid.scale_cols(c.k);
+    const std::int64_t of_matrix = c.b_grid.scale_rows(c.b_rows()) * c.b_grid.scale_cols(c.k);
     if (c.counts.empty()) {
       data.b_scales = scales_of(c.b_scale, of_matrix, random);
     } else {
@@ -152,7 +158,7 @@ Data make_data(const Case& c) {
     }
   }
   if (c.bias != DType::none) {
-    std::vector<float> bias(static_cast<std::size_t>(c.matrices() * c.n));
+    std::vector<float> bias(static_cast<std::size_t>(c.matrices() * c.b_rows()));
     for (float& v : bias) v = (random.uniform() - 0.5f) * 100;
     data.bias = typed(c.bias, bias);
   }
@@ -185,7 +191,7 @@ Data make_data(const Case& c) {
 backend::WeightsDesc weights_desc(const Case& c, const Data& data, std::shared_ptr<backend::Gemm> plan) {
   backend::WeightsDesc w;
   w.dtype = c.b;
-  w.n = c.n;
+  w.n = c.b_rows();
   w.k = w.ld = c.k;
   w.matrices = c.matrices();
   w.scale = c.desc().b_scale;
@@ -264,6 +270,26 @@ struct Multiplied {
   std::vector<float> scales;
 };
 
+/// Of totals the activated D, whose magnitudes make activation_terms() what the errors of both come to.
+numerics::OracleResult activated(const Case& c, const numerics::OracleResult& totals,
+                                 const numerics::BoundTerms& terms) {
+  numerics::OracleResult d;
+  d.rows = totals.rows;
+  d.cols = c.n;
+  const auto within = [&](std::int64_t at) {
+    const auto i = static_cast<std::size_t>(at);
+    return numerics::Within{totals.value[i], numerics::element_bound(terms, totals.value[i], totals.sizes(i))};
+  };
+  for (std::int64_t i = 0; i < d.rows * d.cols; ++i) {
+    const std::int64_t gate = i / d.cols * totals.cols + i % d.cols;
+    const numerics::Within h = numerics::activation_oracle(c.activation, within(gate), within(gate + d.cols),
+                                                           static_cast<double>(c.activation_limit));
+    d.value.push_back(h.value);
+    d.magnitude.push_back(numerics::activation_magnitude(h));
+  }
+  return d;
+}
+
 }  // namespace
 
 Outcome run(backend::Device& device, const Case& c, const Data& data, std::int64_t rows, bool weights_with_plan) {
@@ -313,7 +339,7 @@ Outcome run(backend::Device& device, const Case& c, const Data& data, std::int64
 
   const bool many = !c.counts.empty() || c.a_rows != 0;
   Multiplied multiplied(c, data, many ? c.rows_in_memory() : m);
-  const std::int64_t b_scales = c.b_grid.scale_rows(c.n) * c.b_grid.scale_cols(c.k);
+  const std::int64_t b_scales = c.b_grid.scale_rows(c.b_rows()) * c.b_grid.scale_cols(c.k);
   std::vector<bool> valid(static_cast<std::size_t>(c.rows()));
   const auto spans = c.spans();
   for (std::int64_t matrix = 0; matrix < c.matrices(); ++matrix) {
@@ -330,19 +356,24 @@ Outcome run(backend::Device& device, const Case& c, const Data& data, std::int64
     out.d.insert(out.d.end(), got.begin(), got.end());
     numerics::Operand b;
     b.dtype = c.b;
-    b.data = data.b.data() + numerics::bytes_of(c.b, matrix * c.n * c.k);
-    b.rows = c.n;
+    b.data = data.b.data() + numerics::bytes_of(c.b, matrix * c.b_rows() * c.k);
+    b.rows = c.b_rows();
     b.cols = b.ld = c.k;
     b.scale_dtype = c.b_scale;
     b.scales = data.b_scales.data() + matrix * b_scales * numerics::size_of(c.b_scale);
     b.grid = c.b_grid;
     b.scale_ld = c.b_grid.scale_cols(c.k);
     out.oracle = numerics::oracle(many ? multiplied.gathered(c, data, first, count) : multiplied.a, b, c.bias,
-                                  data.bias.data() + numerics::bytes_of(c.bias, matrix * c.n), c.weakest);
+                                  data.bias.data() + numerics::bytes_of(c.bias, matrix * c.b_rows()), c.weakest);
     for (auto* const sums : {&out.oracle.value, &out.oracle.magnitude})
       for (double& sum : *sums) sum *= c.b_global;
-    const numerics::Comparison comparison =
-        numerics::compare(got, out.oracle, {c.d, out.info.accuracy, c.k, out.info.accumulation_length});
+    numerics::BoundTerms terms{c.d, out.info.accuracy, c.k, out.info.accumulation_length};
+    if (c.activation != numerics::Activation::none) {
+      terms.out = DType::f32;
+      out.oracle = activated(c, out.oracle, terms);
+      terms = numerics::activation_terms(c.d);
+    }
+    const numerics::Comparison comparison = numerics::compare(got, out.oracle, terms);
     if (comparison.max_error_over_bound < out.comparison.max_error_over_bound) continue;
     out.comparison = comparison;
     out.matrix = matrix;

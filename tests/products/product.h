@@ -35,7 +35,10 @@ struct Case {
   std::int64_t a_rows = 0;  ///< Not 0: rows are gathered from so many.
   bool repeatable = false;
   numerics::Quantizer a_quantizer = {};
+  numerics::Activation activation = numerics::Activation::none;
+  float activation_limit = 0;
 
+  std::int64_t b_rows() const { return activation == numerics::Activation::none ? n : 2 * n; }
   std::int64_t matrices() const { return counts.empty() ? 1 : std::ssize(counts); }
   std::int64_t rows() const { return masked ? matrices() * m : m; }  ///< Of D.
   std::int64_t rows_in_memory() const { return a_rows != 0 ? a_rows : rows(); }

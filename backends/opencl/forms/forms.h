@@ -38,6 +38,10 @@ WeightFormPtr swizzled_form();
 /// (lines.cpp). Scales stay bytes, those of a work-item side by side; of groups that hold all k, as of groups of 32.
 WeightFormPtr lines_form();
 
+/// `form` of weights of `type` that are `half` rows of gates and as many of ups: `run` of the one, which divides
+/// `half`, lie before as many of the other, in turns.
+WeightFormPtr interleaved_form(WeightFormPtr form, std::int64_t half, std::int64_t run, numerics::DType type);
+
 /// An operand in `form`, with a scale for each row and K group; its place is booked, and `more` bytes after the
 /// scales.
 inline Operand book_packed(std::string form, numerics::DType element, numerics::Size rows, numerics::Size k,

@@ -29,7 +29,7 @@ class Multiply final : public Step {
         problem_(plan.problem),
         a_(a),
         d_(d),
-        form_(variant.weights(tuning, problem_)),
+        form_(weights_form(variant, tuning, problem_)),
         weights_(form_->extent(problem_.n, problem_.k, scale_groups(problem_))),
         scales_(held_scales(*form_, weights_, problem_.b_scale.dtype)),
         places_(a, plan, schedules_itself(variant, tuning, problem_)),
@@ -55,7 +55,13 @@ class Multiply final : public Step {
     const bool scaled = problem_.b_scale.dtype != DType::none;
     const std::int64_t group_cols = problem_.b_scale.grid.group_cols;
     define("B_SCALE_COLS", reach(scaled && group_cols < problem_.k ? group_cols : 0));
-    define("B_SCALE_ROWS", reach(problem_.b_scale_rows()));
+    const int run = gate_run(variant, tuning, problem_);
+    define("B_SCALE_ROWS", reach(run == 0 ? problem_.b_scale_rows() : rows_of_a_scale_in_turns(problem_)));
+    if (run != 0) {
+      defines_["ACTIVATION"] = std::to_string(static_cast<std::uint32_t>(problem_.gate));
+      defines_["ACTIVATION_LIMIT"] = fmt::format("{:a}f", problem_.activation_limit);
+      options_ = quantizer_options(features_);  // As the activation's own kernel divides.
+    }
     defines_["B_SCALE_TYPE"] = kernel_number(scales_.type);
     defines_["A_SCALE_TYPE"] = kernel_number(a.scale);
     define("A_SCALE_ROWS", reach(a.grid.group_rows));
@@ -149,6 +155,11 @@ class Multiply final : public Step {
   }
 
  private:
+  /// B_SCALE_ROWS where gates and ups lie in turns: 64 of each are 128 columns.
+  static std::int64_t rows_of_a_scale_in_turns(const Problem& p) {
+    const std::int64_t rows = p.b_scale_rows();
+    return rows == 0 ? 0 : rows % 64 == 0 && p.d_cols() % 64 == 0 ? 128 : 1;
+  }
   static std::int64_t scale_groups(const Problem& p) {
     return p.b_scale.dtype == DType::none ? 1 : p.b_scale.grid.scale_cols(p.k);
   }

@@ -88,12 +88,12 @@ std::unique_ptr<Step> quantize_d_step(const Operand& d, const PlanContext& plan)
   const Problem& p = plan.problem;
   const RowQuantizer how{.source = d.element,
                          .code = p.d_code,
-                         .k = p.n,
+                         .k = p.d_cols(),
                          .ld = d.ld,
                          .code_ld = p.ldd,
                          .grid = p.d_scale.grid,
                          .quantizer = p.d_quantizer,
-                         .fill = p.n,
+                         .fill = p.d_cols(),
                          .scale_ld = p.d_scale.ld,
                          .scale = p.d_scale.dtype};
   return std::make_unique<QuantizeRows>(how, plan.features, d.data, Place{Source::d, 0}, Place{Source::d_scale, 0},

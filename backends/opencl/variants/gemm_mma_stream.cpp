@@ -200,6 +200,7 @@ Variant gemm_mma_stream() {
   v.activations = [](const Tuning& t, const Problem& p) {
     return rows_form(128, quantises(t, p) ? RowsOfFloats::quantised : RowsOfFloats::none);
   };
+  v.gate_run = [](const Tuning&, const Problem&) { return 1; };
   v.passes = passes;
   v.schedules = schedules;
   v.rule_of_thumb = rule_of_thumb;

@@ -134,6 +134,7 @@ Variant gemm_panel() {
   v.d_columns = [](const Tuning& t) { return t["block_n"]; };
   v.weights = [](const Tuning&, const Problem& p) { return panel_form(p.b); };
   v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t["tile_m"]); };
+  v.gate_run = [](const Tuning& t, const Problem&) { return t["tile_n"] == 32 ? 16 : 0; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

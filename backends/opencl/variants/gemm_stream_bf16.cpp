@@ -88,6 +88,7 @@ Variant gemm_stream_bf16() {
   v.activations = [](const Tuning& t, const Problem& p) {
     return group_tiles_form(t["tile_m"], DType::bf16, p.k_group, persistent(t, p) > 0);
   };
+  v.gate_run = [](const Tuning&, const Problem&) { return 16; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

@@ -145,6 +145,7 @@ Variant gemm_wgmma_f16() {
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::int64_t { return 384; };
   v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], kTileN}; };
+  v.gate_run = [](const Tuning&, const Problem&) { return 1; };
   v.passes = passes;
   v.scratch_bytes = scratch_bytes;
   v.rule_of_thumb = rule_of_thumb;

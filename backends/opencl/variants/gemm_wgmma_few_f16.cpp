@@ -114,6 +114,7 @@ Variant gemm_wgmma_few_f16() {
   v.needs = needs;
   v.local_bytes = local_bytes;
   v.work_items = work_items;
+  v.gate_run = [](const Tuning&, const Problem&) { return 1; };
   v.passes = passes;
   v.scratch_bytes = scratch_bytes;
   v.rule_of_thumb = rule_of_thumb;

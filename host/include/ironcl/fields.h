@@ -21,11 +21,13 @@
   X(bias_dtype, bias)                   \
   X(grouping, grouping)                 \
   X(matrices, matrices)                 \
+  X(activation, activation)             \
   X(a_scale, a_scale)                   \
   X(b_scale, b_scale)                   \
   X(d_scale, d_scale)                   \
   X(a_quantizer, a_quantizer)           \
-  X(d_quantizer, d_quantizer)
+  X(d_quantizer, d_quantizer)           \
+  X(activation_limit, activation_limit)
 
 /* Every function slot of ironcl_plugin, in the order of the table: X(name). */
 #define IRONCL_FOR_EACH_SLOT(X) \

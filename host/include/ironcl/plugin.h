@@ -330,6 +330,12 @@ enum {
   IRONCL_GROUPING_MASKED = 2
 };
 
+/* How gate and up become one value, in f32. */
+enum {
+  IRONCL_ACTIVATION_SILU = 1,      /* gate * sigmoid(gate) * up: DeepSeek, Qwen, GLM */
+  IRONCL_ACTIVATION_SWIGLU_OAI = 2 /* gate * sigmoid(1.702 * gate) * (up + 1): gpt-oss, with a limit of 7 */
+};
+
 enum { IRONCL_GEMM_REPEATABLE = 1u << 0 }; /* the same bits from the same input, on every call and every queue */
 
 /* D[m,n] = sum over k of (A[m,k] * sa) * (B[n,k] * sb) (+ bias[n]), everything row major, K contiguous in A and B.
@@ -343,7 +349,10 @@ enum { IRONCL_GEMM_REPEATABLE = 1u << 0 }; /* the same bits from the same input,
  * The sum of each K group (where both scales are constant) is accumulated in at least f32 and never in half; scales
  * are applied to the group's sum in f32, then added in f32; global scales multiply the sum of all groups. d_dtype is
  * F32, F16 or BF16 (round to nearest even; overflow gives infinity), or a quantised type with d_scale: quantised by
- * d_quantizer on the way out. */
+ * d_quantizer on the way out.
+ *
+ * With an activation B has 2 n rows, the gates and then the ups of n columns of D, and bias has 2 n elements; each D
+ * is activation(sum of n, sum of N + n), all in f32, before it is rounded or quantised. */
 typedef struct ironcl_gemm_desc {
   uint32_t struct_size;
   uint32_t kind; /* IRONCL_OP_GEMM */
@@ -361,15 +370,17 @@ typedef struct ironcl_gemm_desc {
   ironcl_dtype a_dtype;
   ironcl_dtype b_dtype;
   ironcl_dtype d_dtype;
-  ironcl_dtype bias_dtype; /* NONE: no bias */
-  uint32_t grouping;       /* IRONCL_GROUPING_* */
-  uint32_t matrices;       /* of B; 0 where grouping is NONE */
-  uint32_t reserved;
+  ironcl_dtype bias_dtype;   /* NONE: no bias */
+  uint32_t grouping;         /* IRONCL_GROUPING_* */
+  uint32_t matrices;         /* of B; 0 where grouping is NONE */
+  uint32_t activation;       /* IRONCL_ACTIVATION_*; 0: none */
   ironcl_scale_desc a_scale; /* of A as multiplied: {rows, cols} over m x k */
-  ironcl_scale_desc b_scale; /* of B: over n x k */
+  ironcl_scale_desc b_scale; /* of B: over its rows x k */
   ironcl_scale_desc d_scale; /* of a quantised D: over m x n; dtype NONE else */
   ironcl_quantizer_desc a_quantizer;
   ironcl_quantizer_desc d_quantizer;
+  float activation_limit; /* before it gate is clamped to at most this, up to +-this; 0: no clamping */
+  uint32_t reserved;
 } ironcl_gemm_desc;
 
 typedef struct ironcl_gemm_args {
@@ -388,7 +399,7 @@ typedef struct ironcl_gemm_args {
   ironcl_span d;           /* [m, n] */
   ironcl_span d_scale;     /* of a quantised D: written, or read where d_quantizer.scales is GIVEN */
   ironcl_span d_global;    /* f32 [1]: D = codes * d_scale * d_global; read */
-  ironcl_span bias;        /* [n], of a grouped problem [matrices, n]; tight */
+  ironcl_span bias;        /* one for each row of B, of a grouped problem [matrices, rows]; tight */
   ironcl_span matrix_rows; /* s32 [matrices] */
   ironcl_span a_index;     /* s32, one for each row of the problem: m, or matrices * m of a masked one */
   /* At least op_info.workspace_bytes; absent: the plan uses its own, and its calls wait for one another. */

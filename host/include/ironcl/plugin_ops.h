@@ -110,10 +110,6 @@ typedef struct ironcl_route_args {
 
 /* activate: Y = activation(gate, up), element by element in f32, rounded to y_dtype; or codes and scales of it, as
  * quantize makes them of the f32 values. Rows that no matrix has are neither read nor written. */
-enum {
-  IRONCL_ACTIVATION_SILU = 1,      /* gate * sigmoid(gate) * up: DeepSeek, Qwen, GLM */
-  IRONCL_ACTIVATION_SWIGLU_OAI = 2 /* gate * sigmoid(1.702 * gate) * (up + 1): gpt-oss, with a limit of 7 */
-};
 typedef struct ironcl_activate_desc {
   uint32_t struct_size;
   uint32_t kind; /* IRONCL_OP_ACTIVATE */

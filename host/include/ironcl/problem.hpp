@@ -68,6 +68,8 @@ struct GemmDesc {
   Scale d_scale{};
   ironcl_quantizer_desc a_quantizer{};
   ironcl_quantizer_desc d_quantizer{};
+  std::uint32_t activation = 0;  ///< With one, B has 2 n rows.
+  float activation_limit = 0;
   std::int64_t a_rows = 0;                                     ///< the most rows of a gathered A; 0: none is gathered
   std::vector<std::pair<std::string, std::string>> options{};  ///< a backend's own, such as {"variant", "gemm_tiled"}
 

@@ -109,6 +109,7 @@ inline Shards shard(const GemmDesc& whole, int ranks, const Choices& choices) {
     if (end != made.size || made.ranges.size() != static_cast<std::size_t>(ranks))
       invalid("the ranges of " + made.text() + " are not " + std::to_string(ranks) + " contiguous ones from 0");
   };
+  if (whole.activation != 0) invalid("a product with an activation is not split; split gate and up as parts");
   Shards shards;
   shards.split = choices.split;
   const std::int64_t row_block = std::max<std::int64_t>(whole.b_scale.rows, 1);

@@ -153,6 +153,10 @@ std::string refusal_of(const ironcl_gemm_desc& d, ironcl_status* reason, bool as
     *reason = IRONCL_REASON_SCALE_LAYOUT;
     return "scales of D come in f32 only, and are made";
   }
+  if (d.activation != 0) {
+    *reason = IRONCL_REASON_OPTION;
+    return "activations of D are not there";
+  }
   if (d.a_quantizer.scales == IRONCL_SCALES_GIVEN) {
     *reason = IRONCL_REASON_SCALE_LAYOUT;
     return "scales of an A that is quantised are made";
