@@ -38,7 +38,7 @@ class Loop {
       for (const std::int32_t id : inputs[i].routed->ids) most = std::max(most, ++rows[i][id]);
     // One list for all experts, each with its own copy of the weights.
     const auto list_of = [&](const layer::GatedForm& gated, std::int64_t count) {
-      return layer::graph_of(form, gated, {.tokens = count, .x = x_dtype}, device.props().buffer_alignment);
+      return layer::graph_of(form, gated, {.tokens = count, .x = x_dtype}, &device);
     };
     experts_.emplace(device, list_of(form.experts, most), most);
     if (form.shared) {
@@ -85,7 +85,7 @@ class Loop {
   static void prepare(layer::Runner& runner, const layer::ExpertsSource& source, bool shared, std::int64_t expert) {
     for (std::size_t i = 0; i < runner.graph().operations.size(); ++i)
       if (const auto* product = std::get_if<layer::ProductOp>(&runner.graph().operations[i].what))
-        runner.prepare(i, layer::matrix_of(source, shared, product->matrices.front(), expert));
+        runner.prepare(i, layer::matrix_of(source, shared, product->matrix, expert));
   }
   static void add(Calls& calls, layer::Runner& runner, std::int64_t rows, std::size_t copy) {
     layer::Call call{rows, {{runner.graph().find("x"), {}, {}, true}}, {}};

@@ -221,9 +221,8 @@ bool bench_ranks(ranks::Launch& launch, const Device& device, const layer::Exper
         want = call.compute().d;
         alone_ns = measure([&] { return call.run(); }, settings).host.median;
       });
-      expected =
-          layer::expect(layer::oracle_of(source, input, &*input.routed),
-                        layer::graph_of(form, bench.choices, device.props().buffer_alignment), settings.check_rows);
+      expected = layer::expect(layer::oracle_of(source, input, &*input.routed),
+                               layer::graph_of(form, bench.choices, &device), settings.check_rows);
     });
     Figures figures;
     const layer::Substituted made =

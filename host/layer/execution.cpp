@@ -165,9 +165,9 @@ Execution::Slot Execution::upload(std::span<const std::byte> values) {
 }
 
 Call Execution::next_call() {
-  if (own_ == nullptr) return call_;
   Call call = call_;
   call.copy = next_++;
+  if (own_ == nullptr) return call;
   call.bound.push_back({runner_->graph().find("x"), a_[call.copy % a_.size()].span(),
                         a_scale_.empty() ? ironcl_span{} : a_scale_[call.copy % a_scale_.size()].span(), true});
   return call;
@@ -199,7 +199,7 @@ std::vector<double> Execution::left(ValueId id, std::int64_t rows) {
   if (rows == 0) return {};
   ironcl_span span = runner_->span(id, call_.tokens);
   // Up to the last element of the last row that is wanted.
-  span.size = bytes_of_matrix(value.dtype, 1, (rows - 1) * value.ld + value.cols);
+  span.size = bytes_of_matrix(value.dtype, rows, value.cols);
   std::vector<std::int64_t> all(static_cast<std::size_t>(rows));
   std::iota(all.begin(), all.end(), 0);
   const bool scaled = value.scales.dtype != DType::none;
@@ -213,7 +213,7 @@ Output Execution::compute(bool show_quantized) {
   const DType out = graph.values[graph.result].dtype;
   for (std::size_t i = 0; const PlanInfo& plan : runner_->plans()) {
     const auto* product = std::get_if<ProductOp>(&graph.operations[i++].what);
-    if (product == nullptr || product->matrices.front() == Projection::router) continue;
+    if (product == nullptr || product->matrix == Projection::router) continue;
     output.accuracy = std::max(output.accuracy, plan.accuracy);
     if (!output.variant.empty()) continue;
     output.variant = plan.variant;

@@ -93,7 +93,7 @@ std::vector<double> decoded(const Value& value, std::span<const std::byte> bytes
   std::vector<double> factors(scaled ? static_cast<std::size_t>(value.scales.grid.scale_cols(value.cols)) : 0);
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::span<double> row = std::span(values).subspan(i * cols, cols);
-    numerics::decode(value.dtype, bytes.data(), rows[i] * value.ld, row);
+    numerics::decode(value.dtype, bytes.data(), rows[i] * value.cols, row);
     if (!scaled) continue;
     numerics::decode(value.scales.dtype, scales.data(), rows[i] * std::ssize(factors), std::span(factors));
     for (std::size_t col = 0; col < cols; ++col)

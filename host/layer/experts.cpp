@@ -28,7 +28,7 @@ void prepare(Runner& runner, const ExpertsSource& source) {
   for (std::size_t i = 0; i < graph.operations.size(); ++i) {
     const auto* product = std::get_if<ProductOp>(&graph.operations[i].what);
     if (product == nullptr) continue;
-    const StackedMatrices matrices = stack(source, product->shared, product->matrices.front());
+    const StackedMatrices matrices = stack(source, product->shared, product->matrix);
     runner.prepare(i, matrices);
     if (const ValueId bias = graph.operations[i].in[ProductOp::kBias]; bias != kNoValue)
       queue.write(runner.span(bias, 0), std::span(matrices.bias)).wait();
@@ -40,8 +40,7 @@ void prepare(Runner& runner, const ExpertsSource& source) {
 }
 
 Experts::Experts(const Device& device, const ExpertsSource& source, const ExpertsChoices& choices)
-    : tokens_(choices.tokens),
-      runner_(device, graph_of(source.form(), choices, device.props().buffer_alignment), choices.tokens) {
+    : tokens_(choices.tokens), runner_(device, graph_of(source.form(), choices, &device), choices.tokens) {
   prepare(runner_, source);
 }
 

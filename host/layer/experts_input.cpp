@@ -121,7 +121,7 @@ Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input, const R
   std::vector<Brought> brought = brought_by(input, routed);
   if (source.form().correction_bias) brought.push_back({"bias", copy_of(source.correction_bias())});
   return {[&source](const ProductOp& product, std::int64_t expert) {
-            return matrix_of(source, product.shared, product.matrices.front(), expert);
+            return matrix_of(source, product.shared, product.matrix, expert);
           },
           input.tokens, std::move(brought)};
 }

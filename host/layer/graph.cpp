@@ -40,8 +40,8 @@ void check(const ExpertsForm& form, const ExpertsChoices& choices) {
 /// Writes the list of a layer of experts.
 class ExpertsWriter {
  public:
-  ExpertsWriter(const ExpertsForm& form, const ExpertsChoices& choices, std::uint64_t alignment)
-      : form_(form), choices_(choices), alignment_(std::max<std::uint64_t>(alignment, 1)) {}
+  ExpertsWriter(const ExpertsForm& form, const ExpertsChoices& choices, const Device* device)
+      : form_(form), choices_(choices), device_(device) {}
 
   Graph write() {
     const std::int64_t hidden = form_.hidden, top_k = form_.routing.top_k;
@@ -49,7 +49,7 @@ class ExpertsWriter {
     graph_.values[x].brought = true;
     route(x, top_k);
     ValueId a = x;
-    const bool one_reads_x = !form_.shared && fuses(form_.experts);
+    const bool one_reads_x = !form_.shared && form_.experts.may_fuse();
     if (form_.x.code != DType::none && !one_reads_x && choices_.tokens > kFewTokens) {
       a = add({"x codes", form_.x.code, hidden, 1, 0, {DType::f32, row_grid(form_.x)}});
       graph_.operations.push_back({"quantise", QuantizeOp{form_.x.quantizer}, {x}, {a}});
@@ -82,7 +82,7 @@ class ExpertsWriter {
     ProductOp router;
     router.problem = product(choices_.tokens, form_.logits(), form_.hidden, {choices_.x, {}}, form_.router);
     router.problem.weakest_accuracy = numerics::AccuracyClass::f32;
-    router.matrices = {Projection::router};
+    router.matrix = Projection::router;
     const ValueId added = bias_of("router", form_.router, form_.logits(), 1);
     graph_.operations.push_back({"router", std::move(router), {x, kNoValue, kNoValue, added}, {logits}});
     const ValueId bias = form_.correction_bias ? add({"bias", DType::f32, form_.routing.experts, 0, 1}) : kNoValue;
@@ -124,85 +124,91 @@ class ExpertsWriter {
     return matrix.bias == DType::none ? kNoValue : add({product + ", bias", matrix.bias, n, 0, matrices});
   }
 
-  /// One product of the experts' or the shared one's matrices, its outputs side by side.
-  void multiply(bool shared, std::vector<Projection> matrices, ValueId a, const std::vector<ValueId>& out) {
-    const GatedForm& gated = shared ? *form_.shared : form_.experts;
-    const bool down = matrices.front() == Projection::down;
-    const Value& from = graph_.values[a];
-    std::int64_t n = 0;
-    std::string name;
-    for (const ValueId value : out) {
-      n += graph_.values[value].cols;
-      name += (name.empty() ? "" : " and ") + graph_.values[value].name;
-    }
-    const std::int64_t rows = choices_.tokens * (shared ? 1 : form_.routing.top_k);
+  const GatedForm& gated(bool shared) const { return shared ? *form_.shared : form_.experts; }
+
+  /// One product of the experts' or the shared one's matrices: `to` of `a`.
+  ProductOp product_of(bool shared, Projection matrix, ValueId a, ValueId to) const {
+    const bool down = matrix == Projection::down;
+    const Value &from = graph_.values[a], &d = graph_.values[to];
     ProductOp op;
-    const MatrixForm& b = down ? gated.down : gated.gate;
-    op.problem = product(rows, n, from.cols, {from.dtype, from.scales}, b);
-    if (const ExpertsActivations& x = form_.x; !down && x.code != DType::none && from.dtype != x.code) {
+    op.matrix = matrix;
+    op.shared = shared;
+    op.problem = product(choices_.tokens * (shared ? 1 : form_.routing.top_k), d.cols, from.cols,
+                         {from.dtype, from.scales}, down ? gated(shared).down : gated(shared).gate);
+    op.problem.d = d.dtype;
+    if (matrix == Projection::gate_up) {
+      op.problem.activation = form_.activation;
+      op.problem.activation_limit = form_.activation_limit;
+    }
+    if (const ExpertsActivations& x = down ? form_.between : form_.x; x.code != DType::none && from.dtype != x.code) {
       op.problem.a_source = from.dtype;
       op.problem.a = x.code;
       op.problem.a_scale = {DType::f32, row_grid(x)};
       op.problem.a_quantizer = x.quantizer;
     }
-    op.matrices = std::move(matrices);
-    op.shared = shared;
     if (!shared) {
       op.problem.grouping = Grouping::contiguous;
-      op.problem.matrices = gated.count;
+      op.problem.matrices = gated(shared).count;
       op.problem.options = choices_.options;
     }
-    const ValueId bias = bias_of(name, b, n, gated.count);
-    graph_.operations.push_back(
-        {name, std::move(op), {a, shared ? kNoValue : counts_, shared || down ? kNoValue : index_, bias}, out});
+    return op;
   }
 
-  /// Whether gate and up are one product: one grid describes both, and up's half of a row begins where the device
-  /// lets a span begin.
-  bool fuses(const GatedForm& gated) const {
-    const std::int64_t half = gated.width * static_cast<std::int64_t>(numerics::size_of(kBetween));
-    if (gated.may_fuse() && static_cast<std::uint64_t>(half) % alignment_ == 0) return true;
-    if (!gated.may_split())
-      throw Error(IRONCL_UNSUPPORTED, 0,
-                  fmt::format("{}: gate and up are one matrix of {} rows whose blocks of {} rows span both, and its "
-                              "halves lie at {} bytes, no multiple of the {} that the device asks for",
-                              form_.name, 2 * gated.width, gated.gate.scale.grid.group_rows, half, alignment_));
-    return false;
+  void multiply(const std::string& name, ProductOp op, ValueId a, ValueId to) {
+    const bool down = op.matrix == Projection::down;
+    const ValueId bias = bias_of(name, down ? gated(op.shared).down : gated(op.shared).gate, op.problem.b_rows(),
+                                 gated(op.shared).count);
+    const std::vector<ValueId> in = {a, op.shared ? kNoValue : counts_, op.shared || down ? kNoValue : index_, bias};
+    graph_.operations.push_back({name, std::move(op), in, {to}});
   }
 
-  /// The three steps of a gated MLP over all experts, or the shared one; what comes out of them.
+  /// Whether the device takes this product.
+  bool takes(const ProductOp& op) const {
+    if (device_ == nullptr) return true;
+    GemmDesc desc = report::to_gemm_desc(op.problem);
+    if (!op.shared) desc.a_rows = choices_.tokens;
+    return static_cast<bool>(device_->supports(desc));
+  }
+
+  /// The two steps of a gated MLP over all experts, or the shared one; what comes out of them. Where gate and up are
+  /// no one product, they are two, and their activation a step of its own.
   ValueId mlp(ValueId a, bool shared) {
-    const GatedForm& gated = shared ? *form_.shared : form_.experts;
+    const GatedForm& own = gated(shared);
     const std::string of = shared ? "shared expert, " : "";
-    const std::int64_t per_token = shared ? 1 : form_.routing.top_k, width = gated.width;
     const auto value = [&](const char* name, DType dtype, std::int64_t cols) {
-      return add({of + name, dtype, cols, per_token, 0, {}, !shared});
+      return add({of + name, dtype, cols, shared ? 1 : form_.routing.top_k, 0, {}, !shared});
     };
-    const ValueId gate = value("gate", kBetween, width), up = value("up", kBetween, width);
-    if (fuses(gated)) {
-      for (const ValueId half : {gate, up}) graph_.values[half].ld = 2 * width;
-      graph_.values[up].within = gate;
-      graph_.values[up].first_col = width;
-      multiply(shared, {Projection::gate_up}, a, {gate, up});
+    // In f32, which the plan of down quantises straight into the form that its kernel reads.
+    const ValueId h = value("activation", kBetween, own.width);
+    if (ProductOp both = product_of(shared, Projection::gate_up, a, h); own.may_fuse() && takes(both)) {
+      multiply(of + "gate and up", std::move(both), a, h);
     } else {
-      multiply(shared, {Projection::gate}, a, {gate});
-      multiply(shared, {Projection::up}, a, {up});
+      if (!own.may_split())
+        throw Error(
+            IRONCL_UNSUPPORTED, 0,
+            fmt::format("{}: gate and up are one matrix of {} rows whose blocks of {} rows span both, and the "
+                        "device takes no product with an activation",
+                        form_.name, 2 * own.width, own.gate.scale.grid.group_rows));
+      const ValueId gate = value("gate", kBetween, own.width), up = value("up", kBetween, own.width);
+      multiply(of + "gate", product_of(shared, Projection::gate, a, gate), a, gate);
+      multiply(of + "up", product_of(shared, Projection::up, a, up), a, up);
+      if (form_.between.code != DType::none) {
+        graph_.values[h].dtype = form_.between.code;
+        graph_.values[h].scales = {DType::f32, row_grid(form_.between)};
+      }
+      graph_.operations.push_back({of + "activation",
+                                   ActivateOp{form_.activation, form_.activation_limit, form_.between.quantizer},
+                                   {gate, up, shared ? kNoValue : counts_},
+                                   {h}});
     }
-    const bool quantised = form_.between.code != DType::none;
-    const ValueId h = value("activation", quantised ? form_.between.code : kBetween, width);
-    if (quantised) graph_.values[h].scales = {DType::f32, row_grid(form_.between)};
-    graph_.operations.push_back({of + "activation",
-                                 ActivateOp{form_.activation, form_.activation_limit, form_.between.quantizer},
-                                 {gate, up, shared ? kNoValue : counts_},
-                                 {h}});
     const ValueId down = value("down", kBetween, form_.hidden);
-    multiply(shared, {Projection::down}, h, {down});
+    multiply(of + "down", product_of(shared, Projection::down, h, down), h, down);
     return down;
   }
 
   const ExpertsForm& form_;
   const ExpertsChoices& choices_;
-  std::uint64_t alignment_;
+  const Device* device_;
   Graph graph_;
   ValueId weights_ = kNoValue, counts_ = kNoValue, index_ = kNoValue, rows_ = kNoValue, shared_weights_ = kNoValue;
 };
@@ -210,7 +216,6 @@ class ExpertsWriter {
 }  // namespace
 
 ValueId Graph::add(Value value) {
-  if (value.ld == 0) value.ld = value.cols;
   values.push_back(std::move(value));
   return values.size() - 1;
 }
@@ -252,11 +257,11 @@ Graph graph_of(const report::Problem& problem) {
   const ValueId a = graph.add(std::move(x));
   const ValueId counts =
       problem.grouping == Grouping::none ? kNoValue : graph.add({"counts", DType::s32, problem.matrices, 0, 1});
-  const ValueId bias =
-      problem.bias == DType::none ? kNoValue : graph.add({"bias", problem.bias, problem.n, 0, matrices_of(problem)});
+  const ValueId bias = problem.bias == DType::none
+                           ? kNoValue
+                           : graph.add({"bias", problem.bias, problem.b_rows(), 0, matrices_of(problem)});
   ProductOp op;
   op.problem = problem;
-  op.matrices = {Projection::whole};
   if (makes_scales) {
     op.quantized_a = graph.add({"x codes", problem.a, problem.k, 1, 0, {DType::f32, problem.a_scale.grid}});
   }
@@ -268,14 +273,26 @@ Graph graph_of(const report::Problem& problem) {
   return graph;
 }
 
-Graph graph_of(const ExpertsForm& form, const ExpertsChoices& choices, std::uint64_t alignment) {
-  check(form, choices);
-  return ExpertsWriter(form, choices, alignment).write();
+Graph graph_of(report::Problem both, report::Problem down) {
+  Graph graph;
+  const ValueId x =
+      graph.add({"x", both.a_source != DType::none ? both.a_source : both.a, both.k, 1, 0, {}, false, true});
+  const ValueId h = graph.add({"h", both.d, both.n, 1, 0, both.d_scale});
+  graph.result = graph.add({"d", down.d, down.n, 1, 0, {}, false, true});
+  ProductOp first{std::move(both), Projection::gate_up}, second{std::move(down), Projection::down};
+  graph.operations.push_back({"gate and up", std::move(first), {x, kNoValue, kNoValue, kNoValue}, {h}});
+  graph.operations.push_back({"down", std::move(second), {h, kNoValue, kNoValue, kNoValue}, {graph.result}});
+  return graph;
 }
 
-Graph graph_of(ExpertsForm form, const GatedForm& expert, const ExpertsChoices& choices, std::uint64_t alignment) {
+Graph graph_of(const ExpertsForm& form, const ExpertsChoices& choices, const Device* device) {
+  check(form, choices);
+  return ExpertsWriter(form, choices, device).write();
+}
+
+Graph graph_of(ExpertsForm form, const GatedForm& expert, const ExpertsChoices& choices, const Device* device) {
   form.shared = expert;
-  return ExpertsWriter(form, choices, alignment).write_shared();
+  return ExpertsWriter(form, choices, device).write_shared();
 }
 
 }  // namespace ironcl::layer

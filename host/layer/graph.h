@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layer as a list of operations with named values between them. A matrix by itself is a list of one product; a
-// layer of experts is this list, its gate and up one product where one grid describes both:
+// layer of experts is this list, its gate and up one product where one grid describes both
+// (else two, and an `activate` operation):
 //
 //   router    product    x, router                       -> logits [T, E]
 //   route     route      logits, bias (or sort: ids)     -> ids, weights, counts, index, rows, shared weights
 //   quantise  quantize   x                               -> x codes [T, H], once; left out where one product, or few
 //                                                           tokens, make that cheaper in the plans
-//   gate, up  product    x or its codes by index, counts -> gate, up [T k, I] f32
-//   activate  activate   gate, up, counts                -> activation [T k, I], quantised again along I
+//   gate, up  product    x or its codes by index, counts -> activation [T k, I] f32, quantised again along I by down
 //   down      product    activation, counts              -> down [T k, H] f32
-//   (the shared expert: the last three over T rows)
+//   (the shared expert: the last two over T rows)
 //   combine   combine    down, rows, weights, shared     -> y [T, H], in the order of the slots, rounded once
 //
 // Three parts walk the list: runner.h on a device, oracle.h in f64, judge.h value by value.
@@ -34,28 +34,25 @@ namespace ironcl::layer {
 using ValueId = std::size_t;
 inline constexpr ValueId kNoValue = static_cast<ValueId>(-1);
 
-/// A matrix between two operations, or one that a caller brings. Row-major; tight unless it lies within another.
+/// A matrix between two operations, or one that a caller brings. Row-major and tight.
 struct Value {
   std::string name;  ///< Printed, and looked up by find().
   numerics::DType dtype = numerics::DType::none;
   std::int64_t cols = 0;
   std::int64_t rows_per_token = 1;  ///< Rows of a call of T tokens, with those of `rows` that do not depend on T.
   std::int64_t rows = 0;
-  report::Scales scales{};    ///< Scales of a quantised value.
-  bool by_expert = false;     ///< Rows lie sorted by expert; those that no expert has are undefined.
-  bool brought = false;       ///< The caller of each call brings it.
-  ValueId within = kNoValue;  ///< The value in whose rows it lies, from column `first_col` on.
-  std::int64_t first_col = 0;
-  std::int64_t ld = 0;  ///< Elements from a row to the next.
+  report::Scales scales{};  ///< Scales of a quantised value.
+  bool by_expert = false;   ///< Rows lie sorted by expert; those that no expert has are undefined.
+  bool brought = false;     ///< The caller of each call brings it.
 
   std::int64_t rows_of(std::int64_t tokens) const noexcept { return rows_per_token * tokens + rows; }
 };
 
-/// D = A times B transposed. Several outputs lie side by side: B has the rows of one matrix after those of another.
+/// D = A times B transposed.
 struct ProductOp {
   enum In : std::size_t { kA, kCounts, kIndex, kBias };
   report::Problem problem;  ///< m: the most rows of a call.
-  std::vector<Projection> matrices;
+  Projection matrix = Projection::whole;
   bool shared = false;             ///< It belongs to the shared expert.
   ValueId quantized_a = kNoValue;  ///< Where the plan shows how it quantised A, if a call asks for that.
 };
@@ -121,12 +118,15 @@ template <class... Args>
 /// The list of one product: values "x", "d" and, where the problem has them, "bias" and "counts".
 Graph graph_of(const report::Problem& problem);
 
-/// The list of a layer of experts, for a device whose spans begin at multiples of `alignment` bytes. Throws
-/// ironcl::Error INVALID_ARGUMENT for sizes that contradict each other, UNSUPPORTED where gate and up can be neither
-/// one product nor two there.
-Graph graph_of(const ExpertsForm& form, const ExpertsChoices& choices, std::uint64_t alignment = 1);
+/// The list of a dense gated MLP: `both`, a product with an activation, whose D is A of `down`. Values "x", "h", "d".
+Graph graph_of(report::Problem both, report::Problem down);
+
+/// The list of a layer of experts, for `device` (null: for one that takes every product). Throws ironcl::Error
+/// INVALID_ARGUMENT for sizes that contradict each other, UNSUPPORTED where gate and up can be neither one product
+/// nor two there.
+Graph graph_of(const ExpertsForm& form, const ExpertsChoices& choices, const Device* device = nullptr);
 
 /// The list of one expert of a layer by itself, of that form: "x" to "down", whose rows are tokens.
-Graph graph_of(ExpertsForm form, const GatedForm& expert, const ExpertsChoices& choices, std::uint64_t alignment);
+Graph graph_of(ExpertsForm form, const GatedForm& expert, const ExpertsChoices& choices, const Device* device);
 
 }  // namespace ironcl::layer

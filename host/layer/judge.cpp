@@ -394,7 +394,7 @@ CaseReport judge(const ExpertsSource& source, const ExpertsInput& input, const s
     if (settings.substitute != nullptr) {
       Substituted made = settings.substitute->run(source, given, allowed);
       ran.report.uri = made.name;
-      const Graph all = graph_of(form, allowed, device.props().buffer_alignment);
+      const Graph all = graph_of(form, allowed, &device);
       judge_output(ran, std::move(made.output), oracle.evaluate(all, made.plans)[all.result], "y");
       return;
     }

@@ -16,9 +16,9 @@ namespace ironcl::layer {
 struct Operands {
   std::span<const std::byte> a;        ///< [m, k] of a_source where the plan quantises A, else of a.
   std::span<const std::byte> a_scale;  ///< Empty where the plan makes them, or A has none.
-  std::span<const std::byte> b;        ///< [n, k].
+  std::span<const std::byte> b;        ///< [problem.b_rows(), k].
   std::span<const std::byte> b_scale;  ///< Aligned for its type.
-  std::span<const std::byte> bias;     ///< [n], aligned for its type; empty where there is none.
+  std::span<const std::byte> bias;     ///< [problem.b_rows()], aligned for its type; empty where there is none.
   /// Of a grouped problem (contiguous): rows of each matrix, together m. b, b_scale and bias then hold the matrices
   /// one after another.
   std::span<const std::int32_t> counts{};

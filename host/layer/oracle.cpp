@@ -25,8 +25,6 @@ using numerics::DType;
 using numerics::Operand;
 using numerics::OracleResult;
 
-/// The steepest slope of x / (1 + exp(-x)), at x = 2.3994: 1.09984.
-constexpr double kSteepest = 1.1;
 /// Of what errors of the operands make of an element, what they may add to its cut (docs/numerics.md, a layer of
 /// experts).
 constexpr double kCutOfError = 0x1p-4;
@@ -133,7 +131,7 @@ class Oracle::Walk {
     const Known* bias = in(ProductOp::kBias) == kNoValue ? nullptr : &known_[in(ProductOp::kBias)];
     const auto [rows, counts] = schedule(a.rows);
     OracleResult all;
-    all.cols = problem.n;
+    all.cols = problem.b_rows();
     std::size_t first = 0;
     for (std::size_t expert = 0; expert < counts.size(); first += static_cast<std::size_t>(counts[expert++])) {
       if (counts[expert] == 0) continue;
@@ -144,7 +142,7 @@ class Oracle::Walk {
       const std::byte* bias_row =
           bias == nullptr || !matrix.bias.empty()
               ? matrix.bias.data()
-              : bias->rows.values.data() + expert * bytes_of_matrix(problem.bias, 1, problem.n);
+              : bias->rows.values.data() + expert * bytes_of_matrix(problem.bias, 1, all.cols);
       append(all, numerics::oracle(some.operand(), b, problem.bias, bias_row, plan().accuracy));
       if (bounds == nullptr) continue;
       std::vector<double> errors;
@@ -168,12 +166,21 @@ class Oracle::Walk {
     const Known& a = known_[in(ProductOp::kA)];
     const report::Problem& problem = op.problem;
     const bool quantizes_d = numerics::is_quantized(problem.d);
-    const BoundTerms terms{quantizes_d ? DType::f32 : problem.d, plan().accuracy, problem.k,
+    const bool activates = problem.activation != numerics::Activation::none;
+    const BoundTerms terms{quantizes_d || activates ? DType::f32 : problem.d, plan().accuracy, problem.k,
                            plan().accumulation_length};
     const Rows* rows = &rows_of(in(ProductOp::kA));
     Rows codes;
+    Bounded h;  // What the plan quantises, where that has an error already.
     if (plan_quantizes(op.problem)) {
-      codes = quantized(*rows, op.problem.a, op.problem.a_scale, op.problem.a_quantizer);
+      if (a.exact) {
+        codes = quantized(*rows, op.problem.a, op.problem.a_scale, op.problem.a_quantizer);
+      } else {
+        h = values_[in(ProductOp::kA)];
+        Value to{"", op.problem.a, op.problem.k};
+        to.scales = op.problem.a_scale;
+        requantize(op.problem.a_quantizer, to, h, codes);
+      }
       rows = &codes;
     }
     std::vector<double> through;
@@ -185,14 +192,12 @@ class Oracle::Walk {
       if (missing) at->second = multiply(op, *rows, nullptr, through);
       all = &at->second;
     } else {
-      inexact = multiply(op, *rows, &values_[in(ProductOp::kA)].bound, through);
+      inexact = multiply(op, *rows, h.rows != 0 ? &h.bound : &values_[in(ProductOp::kA)].bound, through);
     }
-    std::int64_t first = 0;
-    for (const ValueId id : operation().out) {
-      Bounded& to = values_[id];
-      to = {all->rows, value(id).cols, {}, {}, terms.out};
+    const auto part = [&](std::int64_t first, std::int64_t cols) {
+      Bounded to{all->rows, cols, {}, {}, terms.out};
       for (std::int64_t row = 0; row < to.rows; ++row)
-        for (std::int64_t col = first; col < first + to.cols; ++col) {
+        for (std::int64_t col = first; col < first + cols; ++col) {
           const auto i = static_cast<std::size_t>(row * all->cols + col);
           const double r = all->value[i];
           const numerics::Sizes sizes = all->sizes(i);
@@ -206,10 +211,18 @@ class Oracle::Walk {
             to.bound.push_back(std::isfinite(r) ? own + through[i] : kInfinity);
           }
         }
-      known_[id].exact = false;
-      if (quantizes_d) requantize(problem.d_quantizer, value(id), to, known_[id].rows);
-      first += to.cols;
-    }
+      return to;
+    };
+    const ValueId id = out(0);
+    if (activates)
+      activate(problem.activation, problem.activation_limit, part(0, problem.n), part(problem.n, problem.n), id);
+    else
+      values_[id] = part(0, problem.n);
+    known_[id].exact = false;
+    if (quantizes_d)
+      requantize(problem.d_quantizer, value(id), values_[id], known_[id].rows);
+    else if (activates)
+      round(values_[id], problem.d);
   }
 
   void walk(const QuantizeOp& op) {
@@ -273,28 +286,33 @@ class Oracle::Walk {
     }
   }
 
-  /// activation(gate, up), and how far a device's may be from it: the errors of gate and up as far as the function
-  /// lets them through, and its own.
-  void walk(const ActivateOp& op) {
-    const Bounded &gate = values_[in(ActivateOp::kGate)], &up = values_[in(ActivateOp::kUp)];
-    Bounded& h = values_[out(0)];
+  /// Value `id` becomes activation(gate, up), in f32.
+  void activate(numerics::Activation function, float limit, const Bounded& gate, const Bounded& up, ValueId id) {
+    Bounded& h = values_[id];
     h = {gate.rows, gate.cols, {}, {}, DType::f32};
-    // Both functions are g / (1 + exp(-steep g)) times up, or up + 1, and clamping makes no error larger.
-    const bool oai = op.function == numerics::Activation::swiglu_oai;
-    const double limit = op.limit == 0 ? kInfinity : static_cast<double>(op.limit), steep = oai ? 1.702 : 1;
     for (std::size_t i = 0; i < gate.value.size(); ++i) {
-      const double g = gate.value[i], u = up.value[i], dg = gate.bound[i], du = up.bound[i];
-      const numerics::Within own = numerics::activation_oracle(op.function, g, u, static_cast<double>(op.limit));
-      const double least = std::min(g, limit), factor = std::clamp(u, -limit, limit) + (oai ? 1 : 0);
-      const double silu = std::fabs(least / (1 + std::exp(-steep * least)));
-      const double through = kSteepest * dg * (std::fabs(factor) + du) + silu * du;
+      const numerics::Within own = numerics::activation_oracle(
+          function, {gate.value[i], gate.bound[i]}, {up.value[i], up.bound[i]}, static_cast<double>(limit));
       h.value.push_back(own.value);
-      h.bound.push_back(std::isfinite(own.value) ? kSecondOrder * (through + own.error) : kInfinity);
+      h.bound.push_back(own.error);
     }
+  }
+
+  /// Adds what rounding to `type` may add.
+  static void round(Bounded& h, DType type) {
+    h.dtype = type;
+    for (std::size_t i = 0; i < h.value.size(); ++i)
+      h.bound[i] += numerics::unit_roundoff(type) * (std::fabs(h.value[i]) + h.bound[i]) +
+                    (type == DType::f32 ? 0 : numerics::smallest_subnormal(type) / 2);
+  }
+
+  void walk(const ActivateOp& op) {
+    activate(op.function, op.limit, values_[in(ActivateOp::kGate)], values_[in(ActivateOp::kUp)], out(0));
     known_[out(0)].exact = false;
     if (value(out(0)).scales.dtype != DType::none)
-      return requantize(op.quantizer, value(out(0)), h, known_[out(0)].rows);
-    for (std::size_t i = 0; i < h.value.size(); ++i) h.bound[i] += kUnit * (std::fabs(h.value[i]) + h.bound[i]);
+      requantize(op.quantizer, value(out(0)), values_[out(0)], known_[out(0)].rows);
+    else
+      round(values_[out(0)], DType::f32);
   }
 
   /// h, with scales of single rows, as the next product takes it; `h` keeps values and bounds of exactly that.
@@ -393,13 +411,16 @@ Oracle oracle_of(const report::Problem& problem, const Operands& operands) {
   b.b = operands.b;
   b.b_scale = operands.b_scale;
   b.b_global = operands.b_global;
-  return {
-      [problem, b, bytes](const ProductOp&, std::int64_t matrix) {
-        const Operands one = of_matrix(problem, b, matrix);
-        return StackedMatrices{
-            1, problem.n, problem.k, bytes(one.b), bytes(one.b_scale), {one.b_global.begin(), one.b_global.end()}};
-      },
-      problem.m, std::move(brought)};
+  return {[problem, b, bytes](const ProductOp&, std::int64_t matrix) {
+            const Operands one = of_matrix(problem, b, matrix);
+            return StackedMatrices{1,
+                                   problem.b_rows(),
+                                   problem.k,
+                                   bytes(one.b),
+                                   bytes(one.b_scale),
+                                   {one.b_global.begin(), one.b_global.end()}};
+          },
+          problem.m, std::move(brought)};
 }
 
 RoutedTokens routed_of(const Graph& graph, const Values& values) {

@@ -26,12 +26,6 @@ std::uint32_t groups_of(const report::Problem& problem) {
   return problem.grouping == Grouping::none ? 0u : static_cast<std::uint32_t>(problem.matrices);
 }
 
-/// Bytes of some rows of a value, up to the last element of the last row.
-std::uint64_t bytes_of(const Value& value, std::int64_t rows) {
-  if (rows == 0) return 0;
-  return bytes_of_matrix(value.dtype, rows, value.ld) - bytes_of_matrix(value.dtype, 1, value.ld - value.cols);
-}
-
 std::uint64_t scale_bytes_of(const Value& value, std::int64_t rows) {
   const report::Scales& scales = value.scales;
   if (scales.dtype == DType::none) return 0;
@@ -80,10 +74,10 @@ Runner::Runner(const Device& device, Graph graph, std::int64_t tokens)
   memory_.resize(graph_.values.size());
   for (ValueId id = 0; id < graph_.values.size(); ++id) {
     const Value& value = graph_.values[id];
-    if (value.brought || value.within != kNoValue) continue;
+    if (value.brought) continue;
     const auto buffer = [&](std::uint64_t bytes) { return Buffer(device_, std::max<std::uint64_t>(bytes, 1)); };
     const std::int64_t rows = value.rows_of(tokens_);
-    memory_[id].values = buffer(bytes_of_matrix(value.dtype, rows, value.ld));
+    memory_[id].values = buffer(bytes_of_matrix(value.dtype, rows, value.cols));
     if (value.scales.dtype != DType::none) memory_[id].scales = buffer(scale_bytes_of(value, rows));
   }
 }
@@ -101,9 +95,7 @@ std::vector<PlanInfo> Runner::plans() const {
 
 ironcl_span Runner::span(ValueId value, std::int64_t tokens) const {
   const Value& of = graph_.values[value];
-  const std::int64_t rows = of.rows_of(tokens);
-  const std::uint64_t offset = rows == 0 ? 0 : bytes_of_matrix(of.dtype, 1, of.first_col);
-  return memory_[of.within == kNoValue ? value : of.within].values.span(offset, bytes_of(of, rows));
+  return memory_[value].values.span(0, bytes_of_matrix(of.dtype, of.rows_of(tokens), of.cols));
 }
 
 ironcl_span Runner::scales(ValueId value, std::int64_t tokens) const {
@@ -115,7 +107,7 @@ void Runner::prepare(std::size_t operation, std::span<const std::byte> codes, st
                      std::span<const float> globals) {
   const report::Problem& problem = std::get<ProductOp>(graph_.operations[operation].what).problem;
   prepared_[operation].weights->emplace_back(device_,
-                                             WeightsDesc{.n = problem.n,
+                                             WeightsDesc{.n = problem.b_rows(),
                                                          .k = problem.k,
                                                          .matrices = groups_of(problem),
                                                          .dtype = to_c(problem.b),
@@ -174,14 +166,11 @@ Runner::Object Runner::create(const Operation& operation) const {
                 return Route(device_, desc);
               },
               [&](const ActivateOp& op) -> Object {
-                const Value &gate = value(in[ActivateOp::kGate]), &up = value(in[ActivateOp::kUp]),
-                            &y = value(out[0]);
+                const Value &gate = value(in[ActivateOp::kGate]), &y = value(out[0]);
                 const ValueId counts = in[ActivateOp::kCounts];
                 ActivateDesc desc;
                 desc.rows = gate.rows_of(tokens_);
                 desc.cols = gate.cols;
-                desc.gate_ld = gate.ld == gate.cols ? 0 : gate.ld;
-                desc.up_ld = up.ld == up.cols ? 0 : up.ld;
                 desc.x = to_c(gate.dtype);
                 desc.y = to_c(y.dtype);
                 desc.activation = static_cast<std::uint32_t>(op.function);
@@ -222,7 +211,6 @@ Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, s
   return std::visit(
       Visitor{[&](const Gemm& gemm) {
                 const std::vector<Weights>& copies = *prepared_[index].weights;
-                const Value& first = graph_.values[out[0]];
                 GemmArgs args;
                 args.m = binding.rows(out[0]);
                 args.weights = copies[call.copy % copies.size()];
@@ -234,8 +222,6 @@ Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, s
                 if (in[ProductOp::kIndex] != kNoValue) args.a_rows = binding.rows(in[ProductOp::kA]);
                 args.d = binding.span(out[0]);
                 args.d_scale = binding.scales(out[0]);
-                // Outputs that lie side by side are one D.
-                if (first.ld != first.cols) args.d.size = bytes_of_matrix(first.dtype, args.m, first.ld);
                 if (const Bound* shown = binding.find(std::get<ProductOp>(operation.what).quantized_a)) {
                   args.a_quantized = shown->span;
                   args.a_quantized_scale = shown->scales;

@@ -185,14 +185,14 @@ MadeOperands make_operands(const report::Problem& problem, std::uint64_t seed) {
   if (!dynamic || problem.a_quantizer.given)
     operands.a_scale = draw_scales(problem.a_scale, problem.m, problem.k, random);
   operands.b =
-      draw(problem.b, numerics::checked_mul(matrices, numerics::checked_mul(problem.n, problem.k)), random_b);
+      draw(problem.b, numerics::checked_mul(matrices, numerics::checked_mul(problem.b_rows(), problem.k)), random_b);
   for (std::int64_t g = 0; g < matrices; ++g) {
-    const std::vector<std::byte> scales = draw_scales(problem.b_scale, problem.n, problem.k, random_b);
+    const std::vector<std::byte> scales = draw_scales(problem.b_scale, problem.b_rows(), problem.k, random_b);
     operands.b_scale.insert(operands.b_scale.end(), scales.begin(), scales.end());
     if (problem.b_scale.global) operands.b_global.push_back(static_cast<float>(std::exp2(-4 * uniform(random_b))));
   }
   if (problem.bias != DType::none)
-    operands.bias = draw(problem.bias, numerics::checked_mul(matrices, problem.n), random_b);
+    operands.bias = draw(problem.bias, numerics::checked_mul(matrices, problem.b_rows()), random_b);
   if (problem.grouping != Grouping::none) {
     std::mt19937_64 dealt(seed ^ 0x636f756e7473u);
     operands.counts.resize(static_cast<std::size_t>(matrices));

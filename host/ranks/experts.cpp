@@ -36,7 +36,7 @@ Graph cut(Graph list, const std::vector<std::string>& given, const std::string& 
   for (const std::size_t i : list.needed(have, list.result)) {
     for (const auto* values : {&list.operations[i].in, &list.operations[i].out})
       for (const ValueId id : *values)
-        if (id != kNoValue) used[id] = used[list.values[id].within == kNoValue ? id : list.values[id].within] = true;
+        if (id != kNoValue) used[id] = true;
     kept.push_back(std::move(list.operations[i]));
   }
   for (const ValueId id : have) used[id] = false;
@@ -54,7 +54,7 @@ Graph with_codes(Graph list, const layer::ExpertsForm& form) {
   list.values[x].scales = {DType::f32, {1, form.x.grid.group_cols}};
   for (layer::Operation& operation : list.operations) {
     auto* product = std::get_if<ProductOp>(&operation.what);
-    if (product == nullptr || product->matrices.front() == layer::Projection::router) continue;
+    if (product == nullptr || product->matrix == layer::Projection::router) continue;
     ValueId& a = operation.in[ProductOp::kA];
     if (a != x && a != codes) continue;
     a = x;
@@ -101,8 +101,7 @@ SpreadExperts::SpreadExperts(Group& group, const Device& device, const layer::Ex
   group.together("creating a split of experts", record, [&] {
     queue_ = Queue(device);
     experts_ = Partition::even("experts", form_.experts.count, group.size());
-    const std::uint64_t alignment = device.props().buffer_alignment;
-    list_ = graph_of(form_, choices, alignment);
+    list_ = graph_of(form_, choices, &device);
     plans_.resize(list_.operations.size());
     router_ = steps(source, list_, {"x"}, form_.shared_gate ? "shared weights" : "ids");
     if (form_.shared_gate) sort_ = steps(source, list_, {"x", "ids"}, "shared weights");
@@ -110,7 +109,7 @@ SpreadExperts::SpreadExperts(Group& group, const Device& device, const layer::Ex
     const Range mine = experts_.ranges[static_cast<std::size_t>(group.rank())];
     if (mine.size() == 0) return;
     const layer::LocalExperts local(source, mine.begin, mine.size(), false);
-    local_ = steps(local, with_plans(device, with_codes(graph_of(local.form(), choices, alignment), form_), list_),
+    local_ = steps(local, with_plans(device, with_codes(graph_of(local.form(), choices, &device), form_), list_),
                    {"x", "ids"}, "down");
   });
 }

@@ -107,7 +107,7 @@ std::uint64_t bytes_of_part(const GemmDesc& problem, const Shards& shards, int r
 
 Whole whole_of(const report::Problem& problem, const layer::Operands& operands) {
   return {report::to_gemm_desc(problem),
-          {.n = problem.n,
+          {.n = problem.b_rows(),
            .k = problem.k,
            .dtype = static_cast<ironcl_dtype>(problem.b),
            .scale = report::to_desc(problem.b_scale),

@@ -30,7 +30,7 @@ double fma_flops_now(const Device& device) { return number_of(device, "fma_flops
 double copy_rate_now(const Device& device) { return number_of(device, "copy_bytes_per_s"); }
 
 double flops_of(const report::Problem& problem) {
-  return 2 * static_cast<double>(problem.m) * static_cast<double>(problem.n) * static_cast<double>(problem.k);
+  return 2 * static_cast<double>(problem.m) * static_cast<double>(problem.b_rows()) * static_cast<double>(problem.k);
 }
 
 double least_bytes_of(const report::Problem& problem) {
@@ -38,7 +38,8 @@ double least_bytes_of(const report::Problem& problem) {
   const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n),
                k = static_cast<double>(problem.k);
   const numerics::DType source = problem.a_source != numerics::DType::none ? problem.a_source : problem.a;
-  return m * k * width(source) + n * k * width(problem.b) + m * n * width(problem.d);
+  return m * k * width(source) + static_cast<double>(problem.b_rows()) * k * width(problem.b) +
+         m * n * width(problem.d);
 }
 
 }  // namespace ironcl::tuning

@@ -12,12 +12,11 @@ std::vector<Product> products_of(const layer::ExpertsForm& form, std::int64_t to
   for (const layer::Operation& operation : layer::graph_of(form, {.tokens = tokens}).operations) {
     const auto* op = std::get_if<layer::ProductOp>(&operation.what);
     // Up by itself is tuned as gate is.
-    if (op == nullptr || op->problem.grouping == Grouping::none || op->matrices.front() == layer::Projection::up)
-      continue;
+    if (op == nullptr || op->problem.grouping == Grouping::none || op->matrix == layer::Projection::up) continue;
     products.push_back({.problem = op->problem,
                         .entry = tokens,
                         .experts_width = form.experts.width,
-                        .down = op->matrices.front() == layer::Projection::down});
+                        .down = op->matrix == layer::Projection::down});
   }
   return products;
 }
@@ -39,7 +38,7 @@ TableKey key_of(const Product& product, const Device& device, const Space& space
   const std::string dtype = space.dtype.empty() ? tuned::Key().dtype : space.dtype;
   const numerics::ScaleGrid& grid = problem.b_scale.grid;
   if (product.experts_width == 0)
-    return tuned::Key{problem.n, problem.k, name, dtype, grid.group_rows, grid.group_cols};
+    return tuned::Key{problem.b_rows(), problem.k, name, dtype, grid.group_rows, grid.group_cols};
   return tuned::ExpertsKey{layer::matrices_of(problem),
                            product.experts_width,
                            name,
@@ -60,7 +59,7 @@ boost::json::object member_of(const Product& product, const Device& device, cons
                              {"checked", true},
                              {"problem", report::to_line(problem)}};
   if (product.experts_width != 0) {
-    member["n"] = problem.n;
+    member["n"] = problem.b_rows();
     member["k"] = problem.k;
     member["rows_per_expert"] = tuned::rows_per_active_expert(problem.m, layer::matrices_of(problem));
   }
