@@ -47,6 +47,7 @@ constexpr auto kColumns = std::to_array<KnownColumn>({
     {"ranks", "ranks", Kind::integer},
     {"chunks", "chunks", Kind::integer, 6},
     {"products", "products", Kind::integer, 9},
+    {"form", "form", Kind::text, 20},
     {"variant", "variant", Kind::text, 18},
     {"variants", "variants", Kind::text},
     {"accuracy_class", "class", Kind::text, 8},
@@ -218,11 +219,34 @@ void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, do
     row["of_copy_ceiling"] = bytes / ns * 1e9 / copy_bytes_per_second;
 }
 
+void time_chain(const Device& device, const std::function<void(Queue&)>& submit, std::size_t layers, double bytes,
+                const BenchSettings& settings, double copy_bytes_per_second, BenchRow& row) {
+  Queue queue(device);
+  std::vector<double> enqueueing;  // Until a call's last kernel was enqueued.
+  const auto run = [&] {
+    const double start = report::now_ns();
+    for (std::size_t at = 0; at < layers; ++at) submit(queue);
+    enqueueing.push_back(report::now_ns() - start);
+    queue.finish();
+    layer::Timing timing;
+    timing.host_ns = report::now_ns() - start;
+    return timing;
+  };
+  Timed timed = measure(run, settings);
+  timed.kind = IRONCL_TIME_MEASURED;  // By the host, which waits for the whole chain.
+  enqueueing.erase(enqueueing.begin(), enqueueing.end() - static_cast<std::ptrdiff_t>(timed.host.count));
+  const auto count = static_cast<double>(layers);
+  add_times(row, timed, 0, bytes * count, copy_bytes_per_second);
+  row["layer_ns"] = timed.host.median / count;
+  row["enqueue_ns"] = tuning::summarize(enqueueing).median / count;
+  row["layers"] = static_cast<std::int64_t>(layers);
+}
+
 BenchTable chain_table(BenchTable::Say say) {
   return {
-      "device m layers products variants verdict layer_ns spread enqueue_ns gbytes_per_s of_copy_ceiling "
+      "device m layers products form variants verdict layer_ns spread enqueue_ns gbytes_per_s of_copy_ceiling "
       "max_error_over_bound runs why",
-      "m layers products verdict layer_ns spread enqueue_ns gbytes_per_s of_copy_ceiling max_error_over_bound "
+      "m layers products form verdict layer_ns spread enqueue_ns gbytes_per_s of_copy_ceiling max_error_over_bound "
       "variants",
       std::move(say)};
 }
@@ -248,26 +272,12 @@ bool bench_chain(const Device& device, const std::vector<MeasuredLayer>& product
       variants += (variants.empty() ? "" : ", ") + std::string(chain.back().plan().info().variant);
     }
     add_check(row, worst);
-    Queue queue(device);
-    std::vector<double> enqueueing;  // Until a call's last kernel was enqueued.
-    const auto run = [&] {
-      const double start = report::now_ns();
-      for (std::size_t at = 0; at < layers; ++at)
-        for (layer::Execution& product : chain) product.submit(queue);
-      enqueueing.push_back(report::now_ns() - start);
-      queue.finish();
-      layer::Timing timing;
-      timing.host_ns = report::now_ns() - start;
-      return timing;
-    };
-    Timed timed = measure(run, settings);
-    timed.kind = IRONCL_TIME_MEASURED;  // By the host, which waits for the whole chain.
-    enqueueing.erase(enqueueing.begin(), enqueueing.end() - static_cast<std::ptrdiff_t>(timed.host.count));
-    const auto count = static_cast<double>(layers);
-    add_times(row, timed, 0, bytes * count, copy_bytes_per_second);
-    row["layer_ns"] = timed.host.median / count;
-    row["enqueue_ns"] = tuning::summarize(enqueueing).median / count;
-    row["layers"] = static_cast<std::int64_t>(layers);
+    time_chain(
+        device,
+        [&](Queue& queue) {
+          for (layer::Execution& product : chain) product.submit(queue);
+        },
+        layers, bytes, settings, copy_bytes_per_second, row);
     row["products"] = static_cast<std::int64_t>(products.size());
     row["variants"] = variants;
   });

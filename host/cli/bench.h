@@ -70,12 +70,22 @@ void add_check(BenchRow& row, const layer::Check& check);
 /// copy rate where that is known.
 void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, double copy_bytes_per_second);
 
+/// Times `layers` times `submit`, each of `bytes`, with one wait at the end, into the row of a chain.
+void time_chain(const Device& device, const std::function<void(Queue&)>& submit, std::size_t layers, double bytes,
+                const BenchSettings& settings, double copy_bytes_per_second, BenchRow& row);
+
 BenchTable chain_table(BenchTable::Say say);
 /// The products of `layers` layers, each with a copy of the weights, so that none come from a cache: enqueued in
 /// order on one queue, one wait at the end, as a decode step runs them; each is checked first. False where a check
 /// failed.
 bool bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
                  std::size_t layers, const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table);
+
+/// The gated MLP of `both`, whose N are gate and up, and `down`, for `rows` rows: as two products with the activation
+/// in the first, and as two with an activation between them, each over `layers` copies of the weights in turns, back
+/// to back. False where a check failed.
+bool bench_mlp(const Device& device, const MeasuredLayer& both, const MeasuredLayer& down, std::int64_t rows,
+               std::size_t layers, const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table);
 
 /// Bytes of codes and scales of an expert's three matrices.
 double expert_bytes(const layer::ExpertsForm& form, const layer::GatedForm& expert);

@@ -56,6 +56,9 @@ class BenchCommand final : public Command {
                    "wait once, as a decode step does; prints host time per layer")
         ->check(CLI::Range(1, 4096))
         ->option_text("LAYERS");
+    app.add_flag("--mlp", mlp_,
+                 "with --chain: gate_up_proj and down_proj of --model (or the two of --shape) as a gated MLP: two\n"
+                 "products, the activation in the first, beside the same with an activation of its own between them");
     app.add_option("--device", uris_, "device URI; may be repeated (default: all devices but models)")
         ->option_text("URI");
     ranks_.declare(app);
@@ -88,6 +91,7 @@ class BenchCommand final : public Command {
                      {"--chain", "--rotate-mib", "--no-loop"});
     if (const auto tokens = shapes_.tokens(); !tokens.empty()) return run_experts(tokens);
     if (skew_ != 0 || no_loop_) usage("--skew and --no-loop are about layers of experts: give --tokens");
+    if (mlp_ && chain_ == 0) chain_ = 1;
     return chain_ != 0 ? run_chain() : run_products();
   }
 
@@ -142,13 +146,26 @@ class BenchCommand final : public Command {
       add_options(row.problem);
       if (!accuracy_.empty()) row.problem.weakest_accuracy = parse_accuracies_option(accuracy_).front();
     }
+    const auto named = [&](const std::string& name, std::size_t place) -> const MeasuredLayer& {
+      for (const MeasuredLayer& layer : measured.layers)
+        if (layer.name == name) return layer;
+      return measured.layers[place];
+    };
+    if (mlp_ &&
+        (measured.layers.size() < 2 || named("gate_up_proj", 0).problem.n != 2 * named("down_proj", 1).problem.k))
+      usage(
+          "--mlp takes gate_up_proj [2 I, H] and down_proj [H, I]; give a --model that has them, or --shape "
+          "2IxH,HxI");
     BenchTable table = chain_table(speaker());
     const auto measure_all = [&](const ironcl::Device& device, const tuning::Ceilings& ceilings) {
       table.heading();
       bool pass = true;
       for (const std::int64_t rows : shapes_.rows())
-        pass =
-            bench_chain(device, measured.layers, rows, chain_, settings_, ceilings.bytes_per_second, table) && pass;
+        pass = (mlp_ ? bench_mlp(device, named("gate_up_proj", 0), named("down_proj", 1), rows, chain_, settings_,
+                                 ceilings.bytes_per_second, table)
+                     : bench_chain(device, measured.layers, rows, chain_, settings_, ceilings.bytes_per_second,
+                                   table)) &&
+               pass;
       return pass;
     };
     const ExitStatus status = on_devices(measure_all);
@@ -351,7 +368,7 @@ class BenchCommand final : public Command {
   std::vector<std::string> problems_, uris_, options_;
   double skew_ = 0;
   std::size_t chain_ = 0;  ///< Layers; 0: each product by itself.
-  bool no_loop_ = false;
+  bool no_loop_ = false, mlp_ = false;
   RanksOptions ranks_;
   std::vector<int> chunks_ = {1};
   std::string accuracy_;  ///< Empty: as the problems say.
