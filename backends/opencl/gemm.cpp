@@ -49,15 +49,6 @@ Operand wanted(const Problem& p) {
   return d;
 }
 
-/// Whether the multiplying kernel makes the codes of D.
-bool makes_codes_of_d(const Choice& choice) {
-  const std::int64_t group = choice.problem.d_group();
-  if (group == 0 || choice.variant->d_columns == nullptr) return false;
-  const std::int64_t columns = choice.variant->d_columns(choice.tuning) / (choice.problem.gated() ? 2 : 1),
-                     all = choice.problem.d_cols();
-  return columns != 0 && (columns % group == 0 || (group > all && columns >= all));
-}
-
 }  // namespace
 
 Route route_of(const Choice& choice, const Features& features) {
@@ -106,7 +97,7 @@ Route route_of(const Choice& choice, const Features& features) {
     go(form->pack(a, plan));
   }
   const bool activates = p.gated() && gate_run(*choice.variant, choice.tuning, p) == 0;
-  bool codes_later = p.quantizes_d() && (activates || !makes_codes_of_d(choice));
+  bool codes_later = p.quantizes_d() && (activates || !makes_codes_of_d(*choice.variant, choice.tuning, p));
   Operand d = wanted(p);
   const auto between = [&](std::int64_t columns) {
     d = Operand{};
@@ -118,7 +109,7 @@ Route route_of(const Choice& choice, const Features& features) {
   route.steps.push_back(multiply_step(*choice.variant, choice.tuning, a, d, plan));
   if (activates) {
     const Operand totals = d;
-    codes_later = codes_later && !activates_to_codes(p);
+    codes_later = codes_later && !p.activates_to_codes();
     d = wanted(p);
     if (codes_later) between(p.d_cols());
     route.steps.push_back(activate_d_step(totals, d, plan));

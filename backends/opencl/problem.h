@@ -59,6 +59,11 @@ struct Problem : backend::GemmDesc {
   bool quantizes_d() const noexcept { return d_code != backend::DType::none; }
   bool gated() const noexcept { return gate != backend::Activation::none; }
   std::int64_t d_cols() const noexcept { return gated() ? n / 2 : n; }
+  /// Whether cl/activate.cl makes the codes of a D that is activated and quantised.
+  bool activates_to_codes() const noexcept {
+    return gated() && quantizes_d() && !d_quantizer.given && d_scale.dtype == backend::DType::f32 &&
+           d_scale.grid.group_rows == 1;
+  }
   /// Columns that a scale of a quantised D is for, where a work-group which has so many of a row can make it; else 0.
   std::int64_t d_group() const noexcept;
   /// Columns of D that a scale of B is for; 0: all of them.

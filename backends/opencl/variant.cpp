@@ -103,9 +103,17 @@ std::pair<DType, DType> trial_codes(const Variant& variant) {
   return both != a.end() ? std::pair(*both, *both) : std::pair(DType::e4m3fn, b.front());
 }
 
+bool makes_codes_of_d(const Variant& variant, const Tuning& tuning, const Problem& problem) {
+  const std::int64_t group = problem.d_group();
+  if (group == 0 || variant.d_columns == nullptr) return false;
+  const std::int64_t columns = variant.d_columns(tuning) / (problem.gated() ? 2 : 1), all = problem.d_cols();
+  return columns != 0 && (columns % group == 0 || (group > all && columns >= all));
+}
+
 int gate_run(const Variant& variant, const Tuning& tuning, const Problem& problem) {
   const int run = problem.gated() && variant.gate_run != nullptr ? variant.gate_run(tuning, problem) : 0;
-  return run != 0 && problem.d_cols() % run == 0 ? run : 0;
+  if (run == 0 || problem.d_cols() % run != 0) return 0;
+  return problem.activates_to_codes() && !makes_codes_of_d(variant, tuning, problem) ? 0 : run;
 }
 
 WeightFormPtr weights_form(const Variant& variant, const Tuning& tuning, const Problem& problem) {

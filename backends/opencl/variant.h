@@ -174,7 +174,11 @@ inline std::int64_t most_local(const Variant& variant, const Features& f) {
   return variant.own_local ? f.own_local_bytes : f.local_bytes;
 }
 
+/// Whether the kernel makes the codes of a quantised D (Variant::d_columns).
+bool makes_codes_of_d(const Variant& variant, const Tuning& tuning, const Problem& problem);
+
 /// Of a D that the kernel activates, Variant::gate_run; 0 where it does not, or no whole runs are in a half of B.
+/// Where codes of D need a step after the kernel anyhow, that step activates too.
 int gate_run(const Variant& variant, const Tuning& tuning, const Problem& problem);
 
 /// The form of the weights that a plan reads: that of the variant, its gates and ups in turns where it activates D.

@@ -136,6 +136,8 @@ class ExpertsWriter {
     op.problem = product(choices_.tokens * (shared ? 1 : form_.routing.top_k), d.cols, from.cols,
                          {from.dtype, from.scales}, down ? gated(shared).down : gated(shared).gate);
     op.problem.d = d.dtype;
+    op.problem.d_scale = d.scales;
+    if (d.scales.dtype != DType::none) op.problem.d_quantizer = form_.between.quantizer;
     if (matrix == Projection::gate_up) {
       op.problem.activation = form_.activation;
       op.problem.activation_limit = form_.activation_limit;
@@ -178,8 +180,15 @@ class ExpertsWriter {
     const auto value = [&](const char* name, DType dtype, std::int64_t cols) {
       return add({of + name, dtype, cols, shared ? 1 : form_.routing.top_k, 0, {}, !shared});
     };
-    // In f32, which the plan of down quantises straight into the form that its kernel reads.
     const ValueId h = value("activation", kBetween, own.width);
+    const auto as_codes = [&] {
+      if (form_.between.code == DType::none) return;
+      graph_.values[h].dtype = form_.between.code;
+      graph_.values[h].scales = {DType::f32, row_grid(form_.between)};
+    };
+    const double rows =
+        static_cast<double>(choices_.tokens) * (shared ? 1.0 : static_cast<double>(form_.routing.top_k));
+    if (hands_on_codes(device_, choices_.tokens, rows / static_cast<double>(own.count))) as_codes();
     if (ProductOp both = product_of(shared, Projection::gate_up, a, h); own.may_fuse() && takes(both)) {
       multiply(of + "gate and up", std::move(both), a, h);
     } else {
@@ -192,10 +201,7 @@ class ExpertsWriter {
       const ValueId gate = value("gate", kBetween, own.width), up = value("up", kBetween, own.width);
       multiply(of + "gate", product_of(shared, Projection::gate, a, gate), a, gate);
       multiply(of + "up", product_of(shared, Projection::up, a, up), a, up);
-      if (form_.between.code != DType::none) {
-        graph_.values[h].dtype = form_.between.code;
-        graph_.values[h].scales = {DType::f32, row_grid(form_.between)};
-      }
+      as_codes();
       graph_.operations.push_back({of + "activation",
                                    ActivateOp{form_.activation, form_.activation_limit, form_.between.quantizer},
                                    {gate, up, shared ? kNoValue : counts_},
@@ -214,6 +220,11 @@ class ExpertsWriter {
 };
 
 }  // namespace
+
+bool hands_on_codes(const Device* device, std::int64_t tokens, double rows) {
+  constexpr double kMostRows = 32;
+  return device != nullptr && device->props().type == IRONCL_DEVICE_GPU && tokens > 1 && rows <= kMostRows;
+}
 
 ValueId Graph::add(Value value) {
   values.push_back(std::move(value));

@@ -7,7 +7,8 @@
 //   route     route      logits, bias (or sort: ids)     -> ids, weights, counts, index, rows, shared weights
 //   quantise  quantize   x                               -> x codes [T, H], once; left out where one product, or few
 //                                                           tokens, make that cheaper in the plans
-//   gate, up  product    x or its codes by index, counts -> activation [T k, I] f32, quantised again along I by down
+//   gate, up  product    x or its codes by index, counts -> activation [T k, I], quantised again along I here or by
+//                                                           the plan of down (hands_on_codes)
 //   down      product    activation, counts              -> down [T k, H] f32
 //   (the shared expert: the last two over T rows)
 //   combine   combine    down, rows, weights, shared     -> y [T, H], in the order of the slots, rounded once
@@ -117,6 +118,11 @@ template <class... Args>
 
 /// The list of one product: values "x", "d" and, where the problem has them, "bias" and "counts".
 Graph graph_of(const report::Problem& problem);
+
+/// Whether a product with an activation hands on codes, for `tokens` with on average so many rows of a matrix, or
+/// f32, which the plan of the next one quantises. On GPUs one step activates and quantises few rows faster
+/// (docs/performance/decode.md); a single one costs the next one's kernel nothing.
+bool hands_on_codes(const Device* device, std::int64_t tokens, double rows);
 
 /// The list of a dense gated MLP: `both`, a product with an activation, whose D is A of `down`. Values "x", "h", "d".
 Graph graph_of(report::Problem both, report::Problem down);

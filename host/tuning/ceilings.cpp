@@ -36,10 +36,9 @@ double flops_of(const report::Problem& problem) {
 double least_bytes_of(const report::Problem& problem) {
   const auto width = [](numerics::DType type) { return numerics::bits_of(type) / 8.0; };
   const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n),
-               k = static_cast<double>(problem.k);
+               k = static_cast<double>(problem.k), rows_of_b = static_cast<double>(problem.b_rows());
   const numerics::DType source = problem.a_source != numerics::DType::none ? problem.a_source : problem.a;
-  return m * k * width(source) + static_cast<double>(problem.b_rows()) * k * width(problem.b) +
-         m * n * width(problem.d);
+  return m * k * width(source) + rows_of_b * k * width(problem.b) + m * n * width(problem.d);
 }
 
 }  // namespace ironcl::tuning

@@ -50,7 +50,8 @@ std::vector<Output> outputs() {
       {gated},
       {gated, DType::e5m2, DType::e8m0, {1, 64}},
       {gated, DType::e5m2, DType::f32, {0, 0}, {.given = true}},
-      {gated, DType::e4m3fn, DType::f32, {1, 100}, {}, false},
+      {gated, DType::e4m3fn, DType::f32, {1, 100}},  // By the step that activates.
+      {gated, DType::e4m3fn, DType::e8m0, {1, 100}, {}, false},
       {later},  // By the activation's own kernel.
       {later, DType::i8, DType::f32, {16, 100}, {}, false},
       {later, DType::e4m3fn, DType::e8m0, {1, 128}, {}, false},

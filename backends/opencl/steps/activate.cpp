@@ -105,10 +105,6 @@ void ActivateKernel::launch(Launcher& call, std::int64_t rows, const Memory& gat
   call.launch(kernel_, std::min(units, most), 1, lanes_);
 }
 
-bool activates_to_codes(const Problem& p) {
-  return p.quantizes_d() && !p.d_quantizer.given && p.d_scale.dtype == DType::f32 && p.d_scale.grid.group_rows == 1;
-}
-
 std::unique_ptr<Step> activate_d_step(const Operand& totals, const Operand& d, const PlanContext& plan) {
   return std::make_unique<ActivateD>(totals, d, plan);
 }

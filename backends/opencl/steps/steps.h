@@ -76,9 +76,6 @@ class ActivateKernel {
   cl::Kernel kernel_;
 };
 
-/// Whether that kernel makes the codes of a D that is activated and quantised.
-bool activates_to_codes(const Problem& p);
-
 /// Activates `totals`, gates and ups side by side in f32, into `d`.
 std::unique_ptr<Step> activate_d_step(const Operand& totals, const Operand& d, const PlanContext& plan);
 
