@@ -38,7 +38,7 @@ struct Mapping {
 constexpr std::uint64_t kLargePage = std::uint64_t{2} << 20;
 
 /// A buffer in large pages of the system, where host and device share memory and it has some: weights, which are read
-/// once from end to end, are read faster so (docs/performance/cpu.md). Without them, one of the driver's.
+/// once from end to end, are read faster so (docs/performance/cpu-experts.md). Without them, one of the driver's.
 cl::Buffer in_large_pages(const Context& context, std::uint64_t bytes) {
 #if defined(__linux__) && defined(MADV_HUGEPAGE)
   const Features& f = context.features;

@@ -102,6 +102,7 @@ void expect_the_bits_of_the_activation(std::string_view name, int at_least) {
       }
     }
   }
+  if (at_least == 0 && ran == 0) GTEST_SKIP() << "no device with tensor cores";
   EXPECT_GE(ran, at_least);
   std::printf("%d problems; activated in the kernel:%s\n", ran, in_kernel.empty() ? " -" : in_kernel.c_str());
 }
