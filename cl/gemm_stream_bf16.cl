@@ -53,7 +53,7 @@
 #else
 #define CODES_AHEAD 4096
 #define FETCH_CODES(rows, codes) \
-  PREFETCH((codes) + 1024); PREFETCH_FAR((codes) + 8192);
+  if ((rows) > 3) PREFETCH_FAR((codes) + CODES_AHEAD);
 #endif
 #define RUN_PAIRS (GROUP < 32 ? GROUP / 2 : 16)  // Pairs of k of a row of A that lie side by side: RUN of a_tiles.cl.
 #define A_TILE (TILE_M * GROUP / 2)

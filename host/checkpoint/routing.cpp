@@ -42,9 +42,8 @@ constexpr std::string_view kLlama4 =
     "multiplies the input of an expert by its weight, before it is quantised, which is not computed here";
 
 constexpr std::string_view kDeepSeek4 =
-    "scores experts by sqrt(softplus), and its first layers choose them by a hash of token ids, which is not "
-    "computed "
-    "here";
+    "scores experts by sqrt(softplus), and its first layers choose them by a hash of token ids, "
+    "which is not computed here";
 
 constexpr std::array kFamilies = {
     Family{"deepseek_v2", kSoftmax, Normalize::refused, false, true, 0, 0, 1, kRows, {}},
