@@ -7,8 +7,8 @@
 #include <limits>
 
 #include "backends/numerics/casts.h"
-#include "backends/numerics/experts_oracle.h"
 #include "backends/numerics/quantize.h"
+#include "tests/activated.h"
 
 namespace ironcl::products {
 
@@ -270,26 +270,6 @@ struct Multiplied {
   std::vector<float> scales;
 };
 
-/// Of totals the activated D, whose magnitudes make activation_terms() what the errors of both come to.
-numerics::OracleResult activated(const Case& c, const numerics::OracleResult& totals,
-                                 const numerics::BoundTerms& terms) {
-  numerics::OracleResult d;
-  d.rows = totals.rows;
-  d.cols = c.n;
-  const auto within = [&](std::int64_t at) {
-    const auto i = static_cast<std::size_t>(at);
-    return numerics::Within{totals.value[i], numerics::element_bound(terms, totals.value[i], totals.sizes(i))};
-  };
-  for (std::int64_t i = 0; i < d.rows * d.cols; ++i) {
-    const std::int64_t gate = i / d.cols * totals.cols + i % d.cols;
-    const numerics::Within h = numerics::activation_oracle(c.activation, within(gate), within(gate + d.cols),
-                                                           static_cast<double>(c.activation_limit));
-    d.value.push_back(h.value);
-    d.magnitude.push_back(numerics::activation_magnitude(h));
-  }
-  return d;
-}
-
 }  // namespace
 
 Outcome run(backend::Device& device, const Case& c, const Data& data, std::int64_t rows, bool weights_with_plan) {
@@ -370,7 +350,7 @@ Outcome run(backend::Device& device, const Case& c, const Data& data, std::int64
     numerics::BoundTerms terms{c.d, out.info.accuracy, c.k, out.info.accumulation_length};
     if (c.activation != numerics::Activation::none) {
       terms.out = DType::f32;
-      out.oracle = activated(c, out.oracle, terms);
+      out.oracle = testing::activated(c.activation, c.activation_limit, out.oracle, terms);
       terms = numerics::activation_terms(c.d);
     }
     const numerics::Comparison comparison = numerics::compare(got, out.oracle, terms);

@@ -8,6 +8,7 @@
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/quantized_output.h"
+#include "tests/activated.h"
 #include "tests/conformance/suite/groups.h"
 #include "tests/conformance/suite/parts.h"
 
@@ -15,33 +16,41 @@ namespace ironcl::conformance {
 namespace {
 
 struct QuantisedD {
-  DType code = DType::e4m3fn;
+  DType code = DType::e4m3fn;  ///< Of an activated D also a float.
   Scale scale{DType::f32, 1, 128, 0};
   numerics::Quantizer quantizer{};
   DType bias = DType::none;
   std::int64_t pad = 0;  ///< Elements between the rows of D.
+  numerics::Activation activation = numerics::Activation::none;
+  float limit = 0;
 };
 
 void quantised_output(Context& c, const QuantisedD& q) {
   Problem p = base_problem();
   p.m = 21, p.n = 300, p.k = 400, p.fill = fill_heavy_tailed, p.exact = false;
-  p.bias = q.bias, p.d_pad = q.pad;
+  p.bias = q.bias;
+  const bool activates = q.activation != numerics::Activation::none, quantised = numerics::is_quantized(q.code);
   Rig rig(c, p, RigOptions{.weights_for_plan = false});
   ironcl_gemm_desc desc = p.desc();
+  desc.n = activates ? p.n / 2 : p.n, desc.ldd = desc.n + q.pad;
+  desc.activation = static_cast<std::uint32_t>(q.activation), desc.activation_limit = q.limit;
   const numerics::ScaleGrid grid = q.scale.grid();
-  const std::int64_t scale_rows = grid.scale_rows(p.m), scale_cols = grid.scale_cols(p.n);
+  const std::int64_t scale_rows = grid.scale_rows(p.m), scale_cols = grid.scale_cols(desc.n);
   const std::int64_t scale_ld = scale_cols + q.scale.pad;
   desc.d_dtype = static_cast<ironcl_dtype>(q.code);
-  desc.d_scale.dtype = static_cast<ironcl_dtype>(q.scale.dtype);
-  desc.d_scale.group_rows = static_cast<std::uint32_t>(q.scale.rows);
-  desc.d_scale.group_cols = static_cast<std::uint32_t>(q.scale.cols);
-  desc.d_scale.ld = scale_ld;
-  desc.d_quantizer.scale_rounding = static_cast<std::uint32_t>(q.quantizer.rounding);
-  desc.d_quantizer.scales = q.quantizer.given ? IRONCL_SCALES_GIVEN : IRONCL_SCALES_MADE;
+  if (quantised) {
+    desc.d_scale.dtype = static_cast<ironcl_dtype>(q.scale.dtype);
+    desc.d_scale.group_rows = static_cast<std::uint32_t>(q.scale.rows);
+    desc.d_scale.group_cols = static_cast<std::uint32_t>(q.scale.cols);
+    desc.d_scale.ld = scale_ld;
+    desc.d_quantizer.scale_rounding = static_cast<std::uint32_t>(q.quantizer.rounding);
+    desc.d_quantizer.scales = q.quantizer.given ? IRONCL_SCALES_GIVEN : IRONCL_SCALES_MADE;
+  }
   const Op plan = make_plan(c, desc);
   const ironcl_op_info info = info_of(c, plan.get());
   const std::size_t scale_bytes = numerics::size_of(q.scale.dtype);
-  const Part d = part(c, rig.queue(), extent(p.m, p.ldd(), p.n, 1));
+  const std::size_t size = numerics::size_of(q.code);
+  const Part d = part(c, rig.queue(), extent(p.m, desc.ldd, desc.n, size));
   // Such that a part of D saturates.
   const std::vector<float> given(static_cast<std::size_t>(scale_rows * scale_cols), 0x1p-8f);
   std::vector<std::byte> given_bytes(given.size() * scale_bytes);
@@ -51,21 +60,28 @@ void quantised_output(Context& c, const QuantisedD& q) {
           ? part(c, rig.queue(), spread(q.scale.dtype, given_bytes, scale_rows, scale_cols, scale_ld, 0))
           : part(c, rig.queue(), extent(scale_rows, scale_ld, scale_cols, scale_bytes));
   ironcl_gemm_args args = rig.args();
-  args.d = d.span(), args.d_scale = scales.span();
+  args.d = d.span();
+  if (quantised) args.d_scale = scales.span();
   run(c, plan.get(), rig.queue(), &args);
 
-  const auto codes = collect(c, rig.queue(), d, p.m, p.n, p.ldd(), 1, "D");
+  const auto elements = collect(c, rig.queue(), d, p.m, desc.n, desc.ldd, size, "D");
+  std::vector<double> values(static_cast<std::size_t>(p.m * desc.n));
+  numerics::decode(q.code, elements.data(), std::span<double>(values));
+  numerics::BoundTerms terms = bound_terms(p, info);
+  numerics::OracleResult want = rig.expected().oracle;
+  if (activates) {
+    want = testing::activated(q.activation, q.limit, want, terms);
+    terms = numerics::activation_terms(q.code);
+  }
+  terms.out = q.code;
   std::vector<float> got_scales = given;
-  if (!q.quantizer.given) {
+  if (quantised && !q.quantizer.given) {
     const auto bytes = collect(c, rig.queue(), scales, scale_rows, scale_cols, scale_ld, scale_bytes, "d_scale");
     numerics::decode(q.scale.dtype, bytes.data(), std::span<float>(got_scales));
   }
-  std::vector<double> values(codes.size());
-  numerics::decode(q.code, codes.data(), std::span<double>(values));
-  numerics::BoundTerms terms = bound_terms(p, info);
-  terms.out = q.code;
-  const auto verdict =
-      numerics::compare_quantized(values, got_scales, grid, q.quantizer, rig.expected().oracle, terms, q.scale.dtype);
+  const numerics::Comparison verdict =
+      quantised ? numerics::compare_quantized(values, got_scales, grid, q.quantizer, want, terms, q.scale.dtype)
+                : numerics::compare(values, want, terms);
   EXPECT_TRUE(verdict.pass) << fmt::format(
       "{} of {} elements of a D in {} with {}x{} scales are out of bounds, the "
       "worst is [{}, {}]: {} for {}",
@@ -124,6 +140,9 @@ void add_output_tests(Suite& suite) {
   add("QuantisedWithPowerOfTwoScales", {.scale = {DType::f32, 1, 64, 2}, .quantizer = kPowers});
   add("QuantisedWithScalesOfE8m0", {.scale = {DType::e8m0, 1, 32, 0}, .bias = DType::bf16, .pad = 5});
   add("QuantisedByAGivenScale", {.scale = {DType::f32, 0, 0, 0}, .quantizer = {.given = true}, .pad = 1});
+  constexpr numerics::Activation kSilu = numerics::Activation::silu, kOai = numerics::Activation::swiglu_oai;
+  add("Activated", {.code = DType::bf16, .bias = DType::f32, .pad = 3, .activation = kOai, .limit = 7});
+  add("ActivatedAndQuantised", {.scale = {DType::f32, 1, 64, 0}, .activation = kSilu});
   suite.add("Output", "AQuantisedDIsDescribedWhole", Needs::gemm, quantised_output_is_described_whole);
   suite.add("Output", "AWeakerClassOnlyWhereAllowed", Needs::gemm, weaker_class_only_where_allowed);
 }
