@@ -30,6 +30,7 @@ except ironcl.InvalidArgument as error:
     assert "rank 1 has a call of 4 rows, rank 0 has a call of 3 rows" in str(error), error
 else:
     raise AssertionError("ranks that disagree")
+torch.distributed.destroy_process_group()
 print("right")
 """
 
