@@ -1,6 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/python/device.h"
 
+#include <dlfcn.h>
+#include <sched.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <bit>
 #include <cstring>
@@ -23,6 +27,8 @@ std::int64_t bucket(std::int64_t m) {
   return static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(std::max<std::int64_t>(m, 1))));
 }
 
+const pid_t kProcess = getpid();  // A child that is forked from it has no workers, and would wait for them.
+
 std::int64_t matrices_of(const GemmDesc& desc) { return std::max<std::int64_t>(desc.matrices, 1); }
 
 }  // namespace
@@ -41,6 +47,29 @@ std::shared_ptr<Device> Device::open(const std::string& uri) {
   auto& device = (*devices)[found.uri()];
   if (!device) device = std::make_shared<Device>(found);
   return device;
+}
+
+YieldingWorkers::YieldingWorkers() {
+  using Start = void(void (*)(void*), void*, unsigned);
+  // A parallel region, for the workers alone, of the runtime that torch has loaded for everyone.
+  static auto* const start = reinterpret_cast<Start*>(dlsym(RTLD_DEFAULT, "GOMP_parallel_start"));
+  static auto* const end = reinterpret_cast<void (*)()>(dlsym(RTLD_DEFAULT, "GOMP_parallel_end"));
+  if (start == nullptr || end == nullptr || getpid() != kProcess) return;
+  end_ = end;
+  start(
+      [](void* done) {
+        while (!static_cast<std::atomic<bool>*>(done)->load(std::memory_order_acquire)) sched_yield();
+      },
+      &done_, 0);
+}
+
+YieldingWorkers::~YieldingWorkers() {
+  done_.store(true, std::memory_order_release);
+  if (end_ != nullptr) end_();
+}
+
+Device::Turn::Turn(Device& device, bool torch) : lock_(device.mutex_), device_(device) {
+  if (torch && device.device_.props().type == IRONCL_DEVICE_CPU) yielding_.emplace();
 }
 
 Device::Turn::~Turn() {
@@ -188,9 +217,9 @@ std::string Linear::variant(ironcl_dtype x_type, std::int64_t m, ironcl_dtype ou
 }
 
 void Linear::run(const void* x, ironcl_dtype x_type, std::int64_t m, void* out, ironcl_dtype out_type,
-                 const std::int32_t* rows) {
+                 const std::int32_t* rows, bool torch) {
   if (m == 0) return;
-  const Device::Turn turn(*device_);
+  const Device::Turn turn(*device_, torch);
   Call& call = this->call(x_type, m, out_type);
   auto args = detail::sized<ironcl_gemm_args>();
   args.m = m;
@@ -237,9 +266,9 @@ Experts::Experts(std::shared_ptr<Device> device, const Checkpoint& checkpoint, c
     if (info.name == name) info_ = std::move(info);
 }
 
-void Experts::run(const void* x, std::int64_t tokens, const void* ids, const void* weights, void* y) {
+void Experts::run(const void* x, std::int64_t tokens, const void* ids, const void* weights, void* y, bool torch) {
   if (tokens == 0) return;
-  const Device::Turn turn(*device_);
+  const Device::Turn turn(*device_, torch);
   ExpertsArgs args{.tokens = tokens};
   args.x = device_->write(0, x, bytes_of(choices_.x, tokens * info_.hidden));
   args.y = device_->staging(1, bytes_of(choices_.y, tokens * info_.hidden));

@@ -3,6 +3,7 @@
 // that Python sees), ironcl/ (arrays, torch, transformers).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 #include <cstdlib>
 #include <exception>
@@ -20,6 +21,21 @@ namespace ironcl::python {
 
 /// Every plugin beside libironcl, found at the first call. Never destroyed: at exit Python's objects go in any order.
 Registry& registry();
+
+/// While it lives, the OpenMP workers of the calling thread yield their cores. Those of torch spin for ten
+/// milliseconds after each of its operations, on cores that a driver's threads need; were they asleep, the cores
+/// would be too, and take longer to wake than a short kernel runs.
+class YieldingWorkers {
+ public:
+  YieldingWorkers();
+  YieldingWorkers(const YieldingWorkers&) = delete;
+  YieldingWorkers& operator=(const YieldingWorkers&) = delete;
+  ~YieldingWorkers();
+
+ private:
+  std::atomic<bool> done_ = false;
+  void (*end_)() = nullptr;
+};
 
 /// A device with its queue. Calls from several threads take turns.
 class Device {
@@ -39,7 +55,8 @@ class Device {
   /// are waited for before that memory may go: what they read is declared before the turn.
   class Turn {
    public:
-    explicit Turn(Device& device) : lock_(device.mutex_), device_(device) {}
+    /// `torch`: its workers wait beside the threads of a CPU's driver.
+    explicit Turn(Device& device, bool torch = false);
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     ~Turn();
@@ -47,6 +64,7 @@ class Device {
    private:
     std::lock_guard<std::mutex> lock_;
     Device& device_;
+    std::optional<YieldingWorkers> yielding_;
     int exceptions_ = std::uncaught_exceptions();
   };
 
@@ -84,9 +102,9 @@ class Linear : public std::enable_shared_from_this<Linear> {
   Linear(std::shared_ptr<Device> device, const Layer& layer, std::uint32_t accuracy);
 
   /// out [m, n] = x [m, k] times the weights transposed (+ bias), both tight in host memory; `rows`: s32 [matrices],
-  /// rows of each matrix, of a grouped layer. Returns when out is written.
+  /// rows of each matrix, of a grouped layer; `torch`: the caller's are tensors. Returns when out is written.
   void run(const void* x, ironcl_dtype x_type, std::int64_t m, void* out, ironcl_dtype out_type,
-           const std::int32_t* rows);
+           const std::int32_t* rows, bool torch);
 
   std::int64_t n() const noexcept { return desc_.n; }
   std::int64_t k() const noexcept { return desc_.k; }
@@ -126,7 +144,7 @@ class Experts {
   Experts(std::shared_ptr<Device> device, const Checkpoint& checkpoint, const std::string& name,
           const ExpertsChoices& choices);
   /// y [tokens, hidden] of x; `ids` s32 and `weights` f32 [tokens, top_k] where the caller routes, else null.
-  void run(const void* x, std::int64_t tokens, const void* ids, const void* weights, void* y);
+  void run(const void* x, std::int64_t tokens, const void* ids, const void* weights, void* y, bool torch);
 
   const ExpertsInfo& info() const noexcept { return info_; }
   const ExpertsChoices& choices() const noexcept { return choices_; }

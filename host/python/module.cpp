@@ -174,11 +174,11 @@ NB_MODULE(_core, module) {
       .def(
           "run",
           [](python::Linear& self, Address x, ironcl_dtype x_type, std::int64_t rows, Address out,
-             ironcl_dtype out_type, Address matrix_rows) {
+             ironcl_dtype out_type, Address matrix_rows, bool torch) {
             self.run(python::at(x), x_type, rows, python::to(out), out_type,
-                     static_cast<const std::int32_t*>(python::at(matrix_rows)));
+                     static_cast<const std::int32_t*>(python::at(matrix_rows)), torch);
           },
-          "x"_a, "x_type"_a, "rows"_a, "out"_a, "out_type"_a, "matrix_rows"_a = 0, Release())
+          "x"_a, "x_type"_a, "rows"_a, "out"_a, "out_type"_a, "matrix_rows"_a = 0, "torch"_a = false, Release())
       .def_prop_ro("n", &python::Linear::n)
       .def_prop_ro("k", &python::Linear::k)
       .def_prop_ro("device", &python::Linear::device)
@@ -248,8 +248,9 @@ NB_MODULE(_core, module) {
   nb::class_<python::Experts>(module, "Experts")
       .def(
           "run",
-          [](python::Experts& self, Address x, std::int64_t tokens, Address ids, Address weights, Address y) {
-            self.run(python::at(x), tokens, python::at(ids), python::at(weights), python::to(y));
+          [](python::Experts& self, Address x, std::int64_t tokens, Address ids, Address weights, Address y,
+             bool torch) {
+            self.run(python::at(x), tokens, python::at(ids), python::at(weights), python::to(y), torch);
           },
           Release())
       .def_prop_ro("hidden", [](const python::Experts& self) { return self.info().hidden; })

@@ -3,6 +3,7 @@
 import copy
 import os
 import pickle
+import signal
 import threading
 
 import numpy as np
@@ -153,21 +154,26 @@ def test_supports_says_why_not(device):
     assert not answer and "100" in answer.reason
 
 
-def test_a_forked_child_gets_an_error(layer, device):
+@pytest.mark.parametrize("kind", ["numpy", "torch"])
+def test_a_forked_child_gets_an_error(layer, device, kind):
+    """Of the driver, and before it waits for OpenMP's workers, which it does not have."""
     lin = ironcl.Linear(*layer[:2], device=device)
-    lin(layer[2])
+    x = layer[2] if kind == "numpy" else pytest.importorskip("torch").from_numpy(layer[2])
+    lin(x)
     if device.startswith("ironwood"):
         pytest.skip("the model computes in the process itself")
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
+        signal.alarm(20)
         try:
-            lin(layer[2])
+            lin(x)
             os.write(writing, b"no error")
         except ironcl.Error as error:
             os.write(writing, str(error).encode())
         os._exit(0)
     os.waitpid(child, 0)
+    os.close(writing)
     assert b"UNAVAILABLE" in os.read(reading, 1000)
 
 

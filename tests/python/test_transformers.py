@@ -6,6 +6,7 @@ import json
 import pathlib
 import pickle
 import re
+import subprocess
 import sys
 
 import pytest
@@ -187,6 +188,19 @@ def test_state_dict_has_the_weights(device):
     module, codes, scales = module_of(device)
     state = module.state_dict()
     assert torch.equal(state["weight"].view(torch.uint8), codes.view(torch.uint8)) and torch.equal(state["weight_scale"], scales)
+
+
+def test_workers_of_torch_join_calls_of_a_cpu(device):
+    """A call with tensors takes OpenMP's workers in, so that they yield: in a new process it makes them."""
+    text = """if True:
+        import os, sys, numpy, torch, ironcl
+        layer = ironcl.Linear(numpy.zeros((256, 128), "u1"), numpy.ones((2, 1), "f4"), dtype="e4m3fn", device=sys.argv[1])
+        x, threads = numpy.ones((1, 128), "f4"), []
+        for rows in (x, torch.from_numpy(x)):
+            layer(rows)
+            threads.append(len(os.listdir("/proc/self/task")))
+        print(threads[1] - threads[0] == (0 if sys.argv[1] == "ironwood:0" else torch.get_num_threads() - 1))"""
+    assert subprocess.run([sys.executable, "-c", text, device], capture_output=True, text=True, check=True).stdout == "True\n"
 
 
 def test_the_tutorial_runs(folder, tmp_path, monkeypatch):

@@ -63,7 +63,7 @@ class CheckpointExperts:
                     raise ValueError(f"{name} has shape {array.shape}; expected {(a.shape[0], self.top_k)}")
             routed = (i.address, w.address)
         y, address = arrays.empty(a.shape, self._dtype, torch=a.torch)
-        self._core.run(a.address, a.shape[0], *routed, address)
+        self._core.run(a.address, a.shape[0], *routed, address, a.torch)
         return y
 
     def __reduce__(self) -> Any:

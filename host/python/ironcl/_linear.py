@@ -151,7 +151,7 @@ class Linear:
             out, address = arrays.empty(shape, name, torch=a.torch)
         else:
             address = arrays.out_array(out, shape, name)
-        self._core.run(a.address, TYPES[a.type], a.count // self.in_features, address, TYPES[name], counts)
+        self._core.run(a.address, TYPES[a.type], a.count // self.in_features, address, TYPES[name], counts, a.torch)
         return out
 
     def export(self, like: Any = None) -> tuple[Any, Any]:
