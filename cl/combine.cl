@@ -60,7 +60,7 @@ void combine(PARAMETERS(COMBINE_LIST)) {
     return;
   }
 #endif
-  // The columns inside: a loop that is nothing but one column's sum is added in another order by Intel's compiler (docs/reports).
+  // The columns inside: a loop that is nothing but one column's sum is added in another order by Intel (docs/trust.md).
   const int end = min(first + WIDTH, cols);
   float sum[WIDTH];
   for (int i = 0; i < WIDTH; ++i) sum[i] = 0.0f;
