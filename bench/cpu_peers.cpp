@@ -23,11 +23,11 @@
 #include <thread>
 
 #include "backends/numerics/casts.h"
-#include "bench/tile_rate.h"
 #include "host/layer/execution.h"
 #include "host/layer/synthetic.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
+#include "host/report/units.h"
 #include "host/tuning/ceilings.h"
 #include "ironcl_build_id.h"
 
@@ -37,6 +37,7 @@ namespace bp = boost::process;
 
 using namespace ironcl;
 using numerics::DType;
+using report::now_ns;
 using report::Problem;
 using tuning::Summary;
 
@@ -52,10 +53,6 @@ struct Arguments {
   DType x = DType::f32;  ///< What the f32 peers are given; quantising is part of our time.
   DType out = DType::f32;
 };
-
-double now_ns() {
-  return std::chrono::duration<double, std::nano>(std::chrono::steady_clock::now().time_since_epoch()).count();
-}
 
 void pause_for_spinning_threads() { std::this_thread::sleep_for(std::chrono::milliseconds(60)); }
 
@@ -174,22 +171,15 @@ class Torch {
 };
 
 Problem layer(const Arguments& arguments, std::int64_t m, std::int64_t n, std::int64_t k) {
-  Problem problem;
-  problem.m = m;
-  problem.n = n;
-  problem.k = k;
-  problem.a_source = arguments.x;
-  problem.a = problem.b = DType::e4m3fn;
-  problem.d = arguments.out;
-  problem.a_scale = {DType::f32, {1, 128}};
-  problem.b_scale = {DType::f32, {128, 128}};
-  return problem;
+  return report::parse_problem(fmt::format("--src={} --dt=e4m3fn:e4m3fn:{} --scale=1x128:128x128 {}x{}:{}x{}",
+                                           numerics::name_of(arguments.x), numerics::name_of(arguments.out), m, k, k,
+                                           n));
 }
 
 /// All that is timed of one shape. A ratio is of one round: what another tenant of the machine does for a second or
 /// two hits both sides of it.
 struct Times {
-  std::vector<double> ironcl, sgemm, sgemv, ratio, of_tiles, of_copy;
+  std::vector<double> ironcl, sgemm, sgemv, ratio, of_copy;
   std::array<std::vector<double>, kTorch.size()> torch, ratio_torch;
   std::array<std::int64_t, kTorch.size()> torch_calls{};
 };
@@ -227,9 +217,6 @@ boost::json::object measure(const Arguments& arguments, const Device& device, To
     // The threads of PyTorch's OpenMP spin longest: 200 ms after a call.
     if (torch != nullptr && round != 0) std::this_thread::sleep_for(std::chrono::milliseconds(250));
     const double ours = take_turn(times.ironcl, turn, [&] { return execution.run().host_ns; });
-    // In the same second as our calls: clocks follow the load.
-    if (const double tiles = bench::tile_rate(openblas_get_num_threads(), 0.05); tiles > 0)
-      times.of_tiles.push_back(flop / ours * 1e9 / tiles);
     // One row reads its weights from memory and does little else.
     if (const double copied = problem.m == 1 ? tuning::copy_rate_now(device) : 0; copied > 0)
       times.of_copy.push_back(tuning::least_bytes_of(problem) / ours * 1e9 / copied);
@@ -279,7 +266,6 @@ boost::json::object measure(const Arguments& arguments, const Device& device, To
     row["sgemv_ns"] = sgemv.median;
     row["sgemv_calls"] = sgemv.count;
   }
-  if (!times.of_tiles.empty()) row["of_tile_rate"] = tuning::summarize(times.of_tiles).median;
   if (!times.of_copy.empty()) row["of_copy_rate"] = tuning::summarize(times.of_copy).median;
   for (std::size_t i = 0; i < kTorch.size(); ++i) {
     if (times.torch[i].empty()) continue;
@@ -297,12 +283,12 @@ void print(const boost::json::object& row) {
   const auto optional = [&](const char* key) {
     return row.contains(key) ? fmt::format("{:>8.2f}", number(key)) : fmt::format("{:>8}", "-");
   };
-  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10.3f} {:>8.1f} {:>10.3f} {:>8.1f} {:>8.2f} {} {} {} {} {} {}\n",
+  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10.3f} {:>8.1f} {:>10.3f} {:>8.1f} {:>8.2f} {} {} {} {} {}\n",
              number("m"), number("n"), number("k"), row.at("variant").as_string().c_str(),
              row.at("verdict").as_string().c_str(), number("ironcl_ns") / 1e6, number("gflops"),
              number("openblas_ns") / 1e6, number("openblas_gflops"), number("ratio"), optional("ratio_torch_f32"),
              optional("ratio_torch_bf16"), optional("ratio_torch_scaled"), optional("ratio_torch_int"),
-             optional("of_tile_rate"), optional("of_copy_rate"));
+             optional("of_copy_rate"));
   std::fflush(stdout);
 }
 
@@ -314,9 +300,9 @@ int run(const Arguments& arguments, const std::string& torch_script) {
 
   fmt::print("{} against OpenBLAS ({}, {} threads){}\n", device.name(), openblas_get_corename(),
              openblas_get_num_threads(), torch ? " and PyTorch " + torch->version() : std::string());
-  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n",
-             "M", "N", "K", "variant", "check", "ironcl ms", "GFLOP/s", "OpenBLAS", "GFLOP/s", "ratio", "torch32",
-             "torch16", "scaled8", "int8", "of tiles", "of copy");
+  fmt::print("{:>5} {:>6} {:>6}  {:<18} {:<5} {:>10} {:>8} {:>10} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8} {:>8}\n", "M",
+             "N", "K", "variant", "check", "ironcl ms", "GFLOP/s", "OpenBLAS", "GFLOP/s", "ratio", "torch32",
+             "torch16", "scaled8", "int8", "of copy");
   boost::json::array rows;
   bool pass = true;
   for (const std::string& shape : arguments.shapes) {
@@ -345,8 +331,7 @@ int run(const Arguments& arguments, const std::string& torch_script) {
   report::write_file(arguments.json, report::to_text(all));
   fmt::print(
       "ratio: how many times faster than the peer (host time, enqueue to finish; the median of the rounds' ratios); "
-      "of tiles: of bf16 products from registers, of copy: of the bytes that a copy reads and writes, both measured "
-      "after each of our turns. "
+      "of copy: of the bytes that a copy reads and writes, measured after each of our turns. "
       "Rows in {}\n",
       arguments.json);
   return pass ? 0 : 1;
