@@ -7,6 +7,7 @@
 #include <exception>
 
 #include "host/registry/complete_table.h"
+#include "host/registry/registry.h"
 
 namespace ironcl::registry {
 namespace {
@@ -132,7 +133,7 @@ void Library::close() noexcept {
   if (handle_ != nullptr) ::dlclose(std::exchange(handle_, nullptr));
 }
 
-LoadOutcome load_plugin(const Candidate& candidate, const LoadContext& context, PluginRecord& record) {
+LoadOutcome Registry::load(const Candidate& candidate, PluginRecord& record) {
   LoadOutcome now;
   // Runs a step; true where it passed.
   const auto step = [&](std::uint32_t number, auto&& function) {
@@ -144,8 +145,11 @@ LoadOutcome load_plugin(const Candidate& candidate, const LoadContext& context, 
     } catch (const std::exception& error) {
       now.result = {IRONCL_INTERNAL, error.what()};
     }
-    if (now.result.ok() && now.outcome == IRONCL_REPORT_REFUSED && context.passed) context.passed(now);
-    return now.result.ok() && now.outcome == IRONCL_REPORT_REFUSED;
+    const bool passed = now.result.ok() && now.outcome == IRONCL_REPORT_REFUSED;
+    if (passed && logger_->wants(kLoad))
+      logger_->write(kLoad, std::string("passed,") + ironcl_step_name(number) + ",OK," + csv_field(now.plugin) + "," +
+                                csv_field(candidate.path.string()) + ",");
+    return passed;
   };
   const auto stop = [&](std::uint32_t outcome, std::string reason) {
     now.outcome = outcome;
@@ -155,7 +159,7 @@ LoadOutcome load_plugin(const Candidate& candidate, const LoadContext& context, 
 
   now.plugin = plugin_name_of_file(candidate.path);
   if (!step(IRONCL_STEP_FOUND, [&] { return candidate.problem; })) return now;
-  if (!now.plugin.empty() && context.is_disabled(now.plugin))
+  if (!now.plugin.empty() && disabled_.contains(now.plugin))
     return stop(IRONCL_REPORT_DISABLED, "'" + now.plugin + "' is named in IRONCL_DISABLE or the disable option");
   std::uint32_t reached = IRONCL_STEP_PREFLIGHT;
   const bool fits = step(IRONCL_STEP_PREFLIGHT, [&] { return preflight(candidate.path, reached); });
@@ -182,21 +186,27 @@ LoadOutcome load_plugin(const Candidate& candidate, const LoadContext& context, 
   record.abi_minor = record.table.abi_minor;
   record.table.name = record.name.c_str();
   record.table.build_id = record.build_id.c_str();
-  if (context.is_disabled(now.plugin))
+  if (disabled_.contains(now.plugin))
     return stop(IRONCL_REPORT_DISABLED, "'" + now.plugin + "' is named in IRONCL_DISABLE or the disable option");
   if (!step(IRONCL_STEP_SANITIZER, [&] { return check_extensions(record.table.extensions); })) return now;
 
-  if (!context.reserve_name(now.plugin)) {
+  const auto with_names = [this](auto&& change) {
+    const std::lock_guard lock(mutex_);
+    return change(names_);
+  };
+  if (!with_names([&](auto& names) { return names.insert(now.plugin).second; })) {
     now.step = IRONCL_STEP_REGISTER;
     return stop(IRONCL_REPORT_SHADOWED, "a plugin called '" + now.plugin + "' came first");
   }
   const bool loaded = step(IRONCL_STEP_LOAD, [&] {
-    return SharedPlugin::acquire(record.own_table, record.table, context.options(now.plugin), context.logger,
-                                 record.share);
+    PluginOptions options;
+    for (const auto& option : options_.plugin_options)
+      if (option.plugin == now.plugin) options.emplace_back(option.key, option.value);
+    return SharedPlugin::acquire(record.own_table, record.table, options, logger_, record.share);
   });
   if (!loaded || !step(IRONCL_STEP_ENUMERATE, [&] { return enumerate(record); })) {
     record.share.reset();
-    context.release_name(now.plugin);
+    with_names([&](auto& names) { return names.erase(now.plugin); });
     return now;
   }
   now.outcome = IRONCL_REPORT_TAKEN;

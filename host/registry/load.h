@@ -5,7 +5,6 @@
 
 #include <deque>
 #include <filesystem>
-#include <functional>
 #include <memory>
 #include <string>
 
@@ -57,20 +56,6 @@ struct LoadOutcome {
   Result result{};
   std::string plugin, build_id;  ///< where they are known
 };
-
-/// What the steps need to know of their registry. Called without a lock.
-struct LoadContext {
-  std::function<bool(const std::string& name)> is_disabled;
-  std::function<bool(const std::string& name)> reserve_name;  ///< false: taken
-  std::function<void(const std::string& name)> release_name;
-  std::function<PluginOptions(const std::string& name)> options;
-  std::function<void(const LoadOutcome& step)> passed;  ///< a step is done
-  std::shared_ptr<Logger> logger;
-};
-
-/// Takes a file through found, preflight, open, query, version, sanitizer, load and enumerate. On OK `record` is
-/// complete and its name reserved; else everything is undone in reverse and the library stays mapped.
-LoadOutcome load_plugin(const Candidate& candidate, const LoadContext& context, PluginRecord& record);
 
 /// Is it a library that exports the query function, and one that this process can open? Runs none of its code.
 Result preflight(const std::filesystem::path& path, std::uint32_t& step);

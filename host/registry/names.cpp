@@ -57,8 +57,8 @@ const char* ironcl_reason_name(uint32_t reason) {
 const char* ironcl_device_type_name(uint32_t type) { return ironcl::registry::device_type_name(type); }
 
 const char* ironcl_step_name(uint32_t step) {
-  static constexpr const char* kNames[] = {"found",     "preflight", "open",      "query",    "version",
-                                           "sanitizer", "load",      "enumerate", "register", "shutdown"};
+  static constexpr const char* kNames[] = {"found",     "preflight", "open",      "query",   "version",
+                                           "sanitizer", "load",      "enumerate", "register"};
   return name_in(kNames, step, IRONCL_STEP_FOUND);
 }
 

@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstdlib>
-#include <cstring>
 
 namespace ironcl::registry {
 namespace {
@@ -113,37 +112,9 @@ Result Registry::discover() {
   return {};
 }
 
-LoadContext Registry::load_context(const Candidate& candidate) {
-  LoadContext context;
-  context.logger = logger_;
-  context.is_disabled = [this](const std::string& name) { return disabled_.contains(name); };
-  context.reserve_name = [this](const std::string& name) {
-    const std::lock_guard lock(mutex_);
-    return names_.insert(name).second;
-  };
-  context.release_name = [this](const std::string& name) {
-    const std::lock_guard lock(mutex_);
-    names_.erase(name);
-  };
-  context.options = [this](const std::string& name) {
-    PluginOptions options;
-    for (const auto& option : options_.plugin_options) {
-      if (option.plugin == name) options.emplace_back(option.key, option.value);
-    }
-    return options;
-  };
-  if (logger_->wants(kLoad)) {
-    context.passed = [this, path = candidate.path.string()](const LoadOutcome& step) {
-      logger_->write(kLoad, std::string("passed,") + ironcl_step_name(step.step) + ",OK," + csv_field(step.plugin) +
-                                "," + csv_field(path) + ",");
-    };
-  }
-  return context;
-}
-
 Result Registry::consider(const Candidate& candidate) {
   auto record = std::make_unique<PluginRecord>();
-  LoadOutcome outcome = load_plugin(candidate, load_context(candidate), *record);
+  LoadOutcome outcome = load(candidate, *record);
   std::vector<std::string> remarks;
   if (outcome.outcome == IRONCL_REPORT_TAKEN) {
     outcome.step = IRONCL_STEP_REGISTER;
@@ -185,25 +156,6 @@ Result Registry::consider(const Candidate& candidate) {
           outcome.result.native_code};
 }
 
-// A convention, not a rule of the ABI: a plugin that counts its objects answers device_query("live_objects") with
-// their number in decimal.
-void Registry::note_living_objects(const PluginRecord& plugin) {
-  if (plugin.devices.empty() || !plugin.share.is_last()) return;
-  char text[32] = "";
-  std::uint64_t size = 0;
-  const Result asked = call_plugin("device_query", [&](ironcl_error* error) {
-    return plugin.table.device_query(plugin.devices.front().handle, "live_objects", nullptr, text, sizeof text, &size,
-                                     error);
-  });
-  text[sizeof text - 1] = '\0';
-  const unsigned long long count = asked.ok() ? std::strtoull(text, nullptr, 10) : 0;
-  if (count == 0) return;
-  report({IRONCL_REPORT_REMARK, IRONCL_STEP_SHUTDOWN, plugin.source, IRONCL_INVALID_ARGUMENT, plugin.path,
-          plugin.name, plugin.build_id,
-          std::to_string(count) + " objects are still alive at shutdown; destroy queues, buffers, weights, plans and "
-                                  "events before the registry"});
-}
-
 void Registry::shutdown() {
   std::vector<std::unique_ptr<PluginRecord>> plugins;
   {
@@ -216,7 +168,6 @@ void Registry::shutdown() {
   }
   while (!plugins.empty()) {  // the last one first
     PluginRecord& plugin = *plugins.back();
-    note_living_objects(plugin);
     const bool unloaded = plugin.share.reset();
     if (unloaded)
       logger_->write(kLoad, "unloaded,shutdown,OK," + csv_field(plugin.name) + "," + csv_field(plugin.path) + ",");

@@ -75,11 +75,12 @@ class Registry {
  private:
   Registry(const Options& options, Environment environment, std::shared_ptr<Logger> logger);
   Result consider(const Candidate& candidate);
-  LoadContext load_context(const Candidate& candidate);
+  /// Takes a file through found, preflight, open, query, version, sanitizer, load and enumerate (load.cpp). On OK
+  /// `record` is complete and its name reserved; else everything is undone in reverse and the library stays mapped.
+  LoadOutcome load(const Candidate& candidate, PluginRecord& record);
   void report(ReportRecord record);
   bool is_shut_down() const;
   bool is_taken_file(const FileId& id) const;
-  void note_living_objects(const PluginRecord& plugin);
 
   const Options options_;
   const Environment environment_;

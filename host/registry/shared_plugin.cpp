@@ -110,12 +110,6 @@ Result SharedPlugin::acquire(const ironcl_plugin* source, const ironcl_plugin& t
   return {};
 }
 
-bool SharedPlugin::is_last() const noexcept {
-  if (!entry_) return false;
-  const std::lock_guard lock(process().mutex);
-  return entry_->shares == 1;
-}
-
 bool SharedPlugin::reset() noexcept {
   if (!entry_) return false;
   Process& all = process();

@@ -61,8 +61,6 @@ class SharedPlugin {
   ~SharedPlugin() { reset(); }
   /// Gives the share back. True where that unloaded the plugin.
   bool reset() noexcept;
-  /// True where this is the only share, so that reset() will unload.
-  bool is_last() const noexcept;
 
   struct Entry;
 

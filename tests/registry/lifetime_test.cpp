@@ -134,16 +134,6 @@ TEST(Lifetime, ADeviceThatWasMovedFromKeepsItsRegistryOrIsEmpty) {
   }
 }
 
-TEST(Lifetime, ReportsObjectsThatAreAliveAtShutdown) {
-  Registry registry(fakes::with("fake", "live", "3"));
-  registry.load_file(fakes::path("fake"));
-  registry.shutdown();
-  const auto entry = registry.report().back();
-  EXPECT_STREQ(ironcl_step_name(entry.step), "shutdown");
-  EXPECT_THAT(entry.reason, HasSubstr("3 objects are still alive"));
-  EXPECT_EQ(entry.plugin, "fake");
-}
-
 TEST(Lifetime, RefusesToLoadAfterShutdown) {
   Registry registry(fakes::alone());
   registry.shutdown();

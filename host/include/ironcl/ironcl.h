@@ -118,8 +118,7 @@ enum {
   IRONCL_STEP_SANITIZER = 6, /* built with the same sanitizer */
   IRONCL_STEP_LOAD = 7,      /* load() */
   IRONCL_STEP_ENUMERATE = 8, /* enumerate() and device_props() */
-  IRONCL_STEP_REGISTER = 9,  /* its name is free and it is in the list */
-  IRONCL_STEP_SHUTDOWN = 10  /* a remark from shutdown, such as objects still alive */
+  IRONCL_STEP_REGISTER = 9   /* its name is free and it is in the list */
 };
 
 /* Where a file was named. */

@@ -4,7 +4,7 @@
 //
 // Options: devices = "TYPE/MEMORY[/REASON-CODE[/ACCURACY]],..."; load and enumerate = "ok", "fail", "unavailable",
 // "throw"; enumerate also "null" (NULL handles), "many" (more devices than anybody has), "props" (device_props of
-// device 0 fails), "props_throw" and "unterminated" (of each) and "unload_throws"; "live" = objects alive.
+// device 0 fails), "props_throw" and "unterminated" (of each) and "unload_throws".
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -48,7 +48,6 @@ struct Device {
 struct State {
   std::vector<Device> devices{{IRONCL_DEVICE_CPU, 1000, 0, 0}};
   std::string enumerate = "ok";
-  std::string live = "0";
   const ironcl_host* host = nullptr;
 };
 State state;
@@ -103,12 +102,10 @@ ironcl_status load(const ironcl_host* host, const ironcl_key_value* options, std
       how = value;
     } else if (key == "enumerate") {
       next.enumerate = value;
-    } else if (key == "live") {
-      next.live = value;
     } else if (key == "log") {
       if (host && host->log) host->log(host->context, static_cast<std::uint32_t>(value[0] - '0'), value.c_str() + 1);
     } else {
-      return fail(error, IRONCL_INVALID_ARGUMENT, "unknown option; there are devices, load, enumerate, live, log");
+      return fail(error, IRONCL_INVALID_ARGUMENT, "unknown option; there are devices, load, enumerate, log");
     }
   }
   if (const ironcl_status status = behave(how, error)) return status;
@@ -170,8 +167,6 @@ ironcl_status device_query(ironcl_device, const char* key, const void*, char* ou
     text = std::to_string(loads);
   } else if (!std::strcmp(key, "unloads")) {
     text = std::to_string(unloads);
-  } else if (!std::strcmp(key, "live_objects")) {
-    text = state.live;
   } else {
     return fail(error, IRONCL_UNIMPLEMENTED, "no such key");
   }
