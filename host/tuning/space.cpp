@@ -14,36 +14,30 @@ namespace json = boost::json;
   throw std::runtime_error("the device's answer to the query \"candidates\" " + what);
 }
 
-const json::value& member(const json::object& object, const char* name) {
-  const json::value* found = object.if_contains(name);
-  if (found == nullptr) wrong(std::string("has no \"") + name + "\"");
-  return *found;
+/// The member of the kind that `kind` asks for.
+template <class T>
+const T& member(const json::value& from, const char* name, const T* (json::value::*kind)() const noexcept) {
+  const json::object* object = from.if_object();
+  const json::value* found = object == nullptr ? nullptr : object->if_contains(name);
+  const T* value = found == nullptr ? nullptr : (found->*kind)();
+  if (value == nullptr) wrong(std::string("has no \"") + name + "\", or one of another type");
+  return *value;
 }
 
-std::string text(const json::value& value, const char* name) {
-  if (!value.is_string()) wrong(std::string("has a \"") + name + "\" that is not a text");
-  return value.as_string().c_str();
+std::string text(const json::value& from, const char* name) {
+  return std::string(member<json::string>(from, name, &json::value::if_string));
+}
+const json::array& array(const json::value& from, const char* name) {
+  return member<json::array>(from, name, &json::value::if_array);
 }
 
-const json::object& object(const json::value& value, const char* name) {
-  if (!value.is_object()) wrong(std::string("has a \"") + name + "\" that is not an object");
-  return value.as_object();
-}
-
-const json::array& array(const json::object& from, const char* name) {
-  const json::value& value = member(from, name);
-  if (!value.is_array()) wrong(std::string("has a \"") + name + "\" that is not an array");
-  return value.as_array();
-}
-
-Configuration configuration(const json::value& value) {
-  const json::object& from = object(value, "candidate");
+Configuration configuration(const json::value& from) {
   Configuration made;
-  made.variant = text(member(from, "variant"), "variant");
-  for (const auto& option : object(member(from, "options"), "options"))
-    made.options.emplace_back(std::string(option.key()), text(option.value(), "option"));
-  if (const auto* layout = from.if_contains("layout")) made.layout = text(*layout, "layout");
-  const std::string accuracy = text(member(from, "accuracy_class"), "accuracy_class");
+  made.variant = text(from, "variant");
+  for (const auto& option : member<json::object>(from, "options", &json::value::if_object))
+    made.options.emplace_back(std::string(option.key()), json::value_to<std::string>(option.value()));
+  if (from.as_object().contains("layout")) made.layout = text(from, "layout");
+  const std::string accuracy = text(from, "accuracy_class");
   if (!numerics::parse_accuracy(accuracy)) wrong("has the unknown accuracy class " + accuracy);
   made.accuracy = *numerics::parse_accuracy(accuracy);
   return made;
@@ -72,9 +66,8 @@ std::int64_t Space::dropped_count() const {
 
 Space parse_space(std::string_view json_text, numerics::AccuracyClass weakest) {
   boost::system::error_code error;
-  const json::value value = json::parse(json::string_view(json_text.data(), json_text.size()), error);
+  const json::value answer = json::parse(json::string_view(json_text.data(), json_text.size()), error);
   if (error) wrong("is not JSON: " + error.message());
-  const json::object& answer = object(value, "answer");
 
   Space space;
   std::int64_t too_weak = 0;
@@ -85,20 +78,20 @@ Space parse_space(std::string_view json_text, numerics::AccuracyClass weakest) {
       ++too_weak;
     }
   }
-  for (const json::value& reason : array(answer, "dropped")) {
-    const json::object& from = object(reason, "reason");
-    space.dropped.emplace_back(text(member(from, "why"), "why"), member(from, "count").to_number<std::int64_t>());
-  }
+  for (const json::value& reason : array(answer, "dropped"))
+    space.dropped.emplace_back(text(reason, "why"), reason.at("count").to_number<std::int64_t>());
   if (too_weak != 0) space.dropped.emplace_back("weaker accuracy class than the problem allows", too_weak);
-  const Configuration thumb = configuration(member(answer, "rule_of_thumb"));
+  const Configuration thumb =
+      configuration(json::value(member<json::object>(answer, "rule_of_thumb", &json::value::if_object)));
   const auto at = std::find(space.candidates.begin(), space.candidates.end(), thumb);
   if (at == space.candidates.end()) wrong("has a rule of thumb that is not a candidate: " + to_text(thumb));
   space.rule_of_thumb = static_cast<std::size_t>(at - space.candidates.begin());
-  if (answer.contains("devices"))
-    for (const json::value& name : array(answer, "devices")) space.devices.push_back(text(name, "devices"));
-  if (const auto* dtype = answer.if_contains("dtype")) space.dtype = text(*dtype, "dtype");
-  if (const auto* units = answer.if_contains("compute_units"); units != nullptr && units->is_number())
-    space.compute_units = units->to_number<std::int64_t>();
+  const json::object& said = answer.as_object();
+  if (said.contains("devices"))
+    for (const json::value& name : array(answer, "devices"))
+      space.devices.push_back(json::value_to<std::string>(name));
+  if (said.contains("dtype")) space.dtype = text(answer, "dtype");
+  if (said.contains("compute_units")) space.compute_units = said.at("compute_units").to_number<std::int64_t>();
   return space;
 }
 
