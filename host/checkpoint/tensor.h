@@ -32,10 +32,11 @@ const FileDType* file_dtype_of(DType dtype) noexcept;
 /// `own`.
 struct Tensor {
   std::string name;
-  DType dtype = DType::none;        ///< none: listed, but nothing here computes with it (I64, BOOL, F4, ...).
-  std::string_view dtype_name;      ///< As the file spells it.
-  std::vector<std::int64_t> shape;  ///< Row-major, last dimension contiguous; empty for a scalar.
-  std::span<const std::byte> data;  ///< NOTES: need not be aligned for its element type; read with numerics/casts.h.
+  DType dtype = DType::none;          ///< none: listed, but nothing here computes with it (I64, BOOL, F4, ...).
+  std::string_view dtype_name{};      ///< As the file spells it.
+  std::vector<std::int64_t> shape{};  ///< Row-major, last dimension contiguous; empty for a scalar.
+  std::span<const std::byte>
+      data{};  ///< NOTES: need not be aligned for its element type; read with numerics/casts.h.
 
   /// The bytes where they were computed from what the file has (derived.h); data views them. Copies share them.
   std::shared_ptr<const std::vector<std::byte>> own = nullptr;

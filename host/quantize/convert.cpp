@@ -175,7 +175,7 @@ struct Conversion::State {
     if (request.threads == 0) request.threads = std::max(1u, std::thread::hardware_concurrency());
     for (const Shard& shard : plan.shards) {
       for (const Task& task : tasks_of(shard, true)) all += bytes_of(task);
-      for (const checkpoint::TensorSpec& spec : specs_of(shard)) out_bytes += bytes_of_spec(spec);
+      for (const Tensor& spec : specs_of(shard)) out_bytes += bytes_of_spec(spec);
     }
     for (const fs::directory_entry& entry : fs::directory_iterator(request.in)) {
       const std::string name = entry.path().filename();
@@ -218,18 +218,15 @@ struct Conversion::State {
   fs::path work() const { return part() / "out"; }
   fs::path state_file() const { return part() / "state.json"; }
 
-  static std::vector<checkpoint::TensorSpec> specs_of(const Shard& shard) {
-    std::vector<checkpoint::TensorSpec> specs;
-    for (const Tensor* copy : shard.copies)
-      specs.push_back({copy->name, DType::none, copy->shape, std::string(copy->dtype_name)});
-    for (const Item& item : shard.items)
-      for (checkpoint::TensorSpec& spec : item.specs()) specs.push_back(std::move(spec));
+  static std::vector<Tensor> specs_of(const Shard& shard) {
+    std::vector<Tensor> specs;
+    for (const Tensor* copy : shard.copies) specs.push_back(*copy);
+    for (const Item& item : shard.items) std::ranges::move(item.specs(), std::back_inserter(specs));
     return specs;
   }
 
-  static std::uint64_t bytes_of_spec(const checkpoint::TensorSpec& spec) {
-    std::uint64_t elements = 1;
-    for (const std::int64_t dim : spec.shape) elements *= static_cast<std::uint64_t>(dim);
+  static std::uint64_t bytes_of_spec(const Tensor& spec) {
+    const auto elements = static_cast<std::uint64_t>(spec.elements());
     return (elements * checkpoint::find_file_dtype(spec.dtype_name)->bits + 7) / 8;
   }
 
@@ -388,8 +385,7 @@ struct Conversion::State {
     if (folder.index.empty()) return;
     json::object map;
     for (const Shard& shard : plan.shards)
-      for (const checkpoint::TensorSpec& spec : specs_of(shard))
-        map[spec.name] = shard.file->path().filename().string();
+      for (const Tensor& spec : specs_of(shard)) map[spec.name] = shard.file->path().filename().string();
     report::write_file(work() / folder.index.filename(),
                        report::to_text(json::object{{"metadata", {{"total_size", out_bytes}}}, {"weight_map", map}}));
   }
@@ -471,7 +467,7 @@ std::vector<LayerLoss> Conversion::verify(const Progress& progress) const {
     for (const Item& item : shard.items) {
       place[&item] = losses.size();
       losses.push_back({item.name, {}});
-      for (const checkpoint::TensorSpec& spec : item.specs())
+      for (const Tensor& spec : item.specs())
         if (const Tensor& tensor = file.at(spec.name);
             tensor.shape != spec.shape || tensor.dtype_name != spec.dtype_name)
           throw Error(ErrorKind::shape, file.path(), spec.name,

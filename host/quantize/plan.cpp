@@ -280,10 +280,10 @@ std::uint64_t Weight::row_bytes() const {
   return static_cast<std::uint64_t>(numerics::bytes_of(type, k));
 }
 
-std::vector<checkpoint::TensorSpec> Item::specs() const {
-  std::vector<checkpoint::TensorSpec> all;
+std::vector<Tensor> Item::specs() const {
+  std::vector<Tensor> all;
   const auto add = [&](std::string tensor, std::string_view type, const std::vector<std::int64_t>& shape) {
-    all.push_back({std::move(tensor), DType::none, shape, std::string(type)});
+    all.push_back({.name = std::move(tensor), .dtype_name = type, .shape = shape});
   };
   const Scheme& scheme = format->scheme;
   const std::int64_t codes = scheme.code == DType::e2m1 ? weight.k / 2 : weight.k;

@@ -40,8 +40,8 @@ struct Item {
   std::string scale_name() const { return tensor_name(format->scale_leaf()); }
   std::string global_name() const { return tensor_name(format->global_leaf()); }
   std::string input_name() const { return tensor_name(format->input_leaf()); }
-  /// Its tensors in the result.
-  std::vector<checkpoint::TensorSpec> specs() const;
+  /// Its tensors in the result, without their bytes.
+  std::vector<checkpoint::Tensor> specs() const;
 
  private:
   std::string tensor_name(std::string_view leaf) const { return name + "." + std::string(leaf); }

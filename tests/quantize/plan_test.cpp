@@ -38,7 +38,7 @@ std::set<std::string> outputs(const Plan& plan) {
   for (const Shard& shard : plan.shards)
     for (const Item& item : shard.items)
       for (const auto& spec : item.specs()) {
-        std::string text = spec.name + " " + spec.dtype_name;
+        std::string text = spec.name + " " + std::string(spec.dtype_name);
         for (const std::int64_t dim : spec.shape) text += " " + std::to_string(dim);
         names.insert(text);
       }
