@@ -103,7 +103,7 @@ class Loop {
 /// Experts hit by an input's tokens, averaged over inputs.
 std::int64_t experts_hit(const ExpertsForm& form, const std::vector<ExpertsInput>& inputs) {
   std::int64_t hit = 0;
-  for (const ExpertsInput& input : inputs) hit += layer::experts_hit(form, *input.routed);
+  for (const ExpertsInput& input : inputs) hit += form.routing.experts - layer::unchosen_experts(form, *input.routed);
   return (hit + std::ssize(inputs) / 2) / std::ssize(inputs);
 }
 

@@ -231,7 +231,7 @@ bool bench_ranks(ranks::Launch& launch, const Device& device, const layer::Exper
     add_check(row, layer::check(*expected, made.output.d, 0, made.plans));
     const std::int64_t rows = bench.tokens * form.routing.top_k;
     add_figures(row, figures, flops_of(form, bench.tokens), alone_ns);
-    row["hit"] = layer::experts_hit(form, *input.routed);
+    row["hit"] = form.routing.experts - layer::unchosen_experts(form, *input.routed);
     row["rows"] = rows;
     row["variant"] = made.output.variant;
     if (!want.empty()) row["bits"] = made.output.d == want ? "equal" : "differ";

@@ -70,14 +70,7 @@ Activations from_file(const ActivationSource& source, const LinearLayer& layer) 
                                fmt::format("{} of {}", ref.tensors[0], ref.file.filename().string()), source.x_block);
 }
 
-bool fits(ScaleGrid grid, std::int64_t rows, std::int64_t cols, const std::vector<std::int64_t>& shape) {
-  const std::int64_t scale_rows = grid.scale_rows(rows), scale_cols = grid.scale_cols(cols);
-  if (shape.size() == 2) return shape[0] == scale_rows && shape[1] == scale_cols;
-  if (shape.size() == 1) return shape[0] == scale_rows && scale_cols == 1;
-  return scale_rows == 1 && scale_cols == 1;
-}
-
-/// The grid of given scales: what the caller, the file or the layer says, else the only one that fits the shapes.
+/// The grid of given scales: what the caller, the file or the layer says.
 ScaleGrid grid_of_scales(const ActivationSource& source, const Matrix& codes, const std::string& name,
                          const LinearLayer& layer) {
   if (source.x_block) return *source.x_block;
@@ -89,24 +82,11 @@ ScaleGrid grid_of_scales(const ActivationSource& source, const Matrix& codes, co
       throw checkpoint::Error(ErrorKind::config, codes.file.path(), {}, "metadata x_group: {}", error.what());
     }
   }
-  const checkpoint::Tensor& scales = codes.file.at(name);
-  if (layer.activations == ActivationScheme::dynamic &&
-      fits(layer.activation_grid, codes.rows, codes.cols, scales.shape)) {
-    return layer.activation_grid;
-  }
-  std::vector<ScaleGrid> found;
-  for (std::int64_t g = 16; g <= 1024; g *= 2) {
-    for (const ScaleGrid grid : {ScaleGrid{1, g}, ScaleGrid{g, g}}) {
-      if (fits(grid, codes.rows, codes.cols, scales.shape)) found.push_back(grid);
-    }
-  }
-  if (found.size() != 1) {
-    throw checkpoint::Error(ErrorKind::ambiguous, codes.file.path(), name,
-                            "is {} for codes of {}: {}; say the block with --x-block, such as --x-block 1x128",
-                            scales.shape_text(), codes.tensor.shape_text(),
-                            found.empty() ? "no block of 16 to 1024 fits" : "several blocks fit");
-  }
-  return found.front();
+  if (layer.activations == ActivationScheme::dynamic) return layer.activation_grid;
+  throw checkpoint::Error(
+      ErrorKind::ambiguous, codes.file.path(), name,
+      "has scales of a block that neither the file nor the layer says; say it with --x-block, such "
+      "as --x-block 1x128");
 }
 
 Activations from_codes(const ActivationSource& source, const LinearLayer& layer) {

@@ -49,7 +49,7 @@ struct ActivationSource {
 
 /// Reads or makes the activations of `layer`. Unquantised values of f64 become f32, those of e4m3fn, e5m2 and i8 bf16
 /// (exactly), unless x_dtype says otherwise. The block of given scales comes from x_block, else from the metadata of
-/// the file (x_group), else from the layer, else from the shapes of codes and scales.
+/// the file (x_group), else from the layer.
 /// Throws checkpoint::Error: bad file, tensor, shape, type.
 Activations load_activations(const ActivationSource& source, const checkpoint::LinearLayer& layer);
 

@@ -10,7 +10,6 @@
 #include <cstring>
 #include <numeric>
 #include <random>
-#include <set>
 #include <stdexcept>
 #include <string>
 #include <tuple>
@@ -245,13 +244,6 @@ ExpertsInput make_experts_input(const ExpertsForm& form, std::int64_t tokens, do
   }
   input.routed = std::move(routed);
   return input;
-}
-
-std::int64_t experts_hit(const ExpertsForm& form, const RoutedTokens& routed) {
-  std::set<std::int32_t> hit;
-  for (const std::int32_t id : routed.ids)
-    if (id >= 0 && id < form.routing.experts) hit.insert(id);
-  return static_cast<std::int64_t>(hit.size());
 }
 
 }  // namespace ironcl::layer

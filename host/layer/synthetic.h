@@ -46,7 +46,4 @@ std::vector<std::int32_t> make_ids(std::int64_t tokens, std::int64_t experts, st
 /// x [tokens, H] in bf16, and a routing by make_ids().
 ExpertsInput make_experts_input(const ExpertsForm& form, std::int64_t tokens, double skew, std::uint64_t seed);
 
-/// Experts that get a token.
-std::int64_t experts_hit(const ExpertsForm& form, const RoutedTokens& routed);
-
 }  // namespace ironcl::layer

@@ -130,7 +130,7 @@ TEST(BadInput, ScalesOfTheInputMustFitItsCodes) {
   const Scratch scratch;
   const std::string path = scratch.path("x.safetensors");
   write_tensors(path, {e4m3_tensor("q", {4, 2048}, 0x38), f32_tensor("s", {4, 13}, std::vector<float>(52, 1.0f))});
-  expect_bad_input({"compare", kLayer, "--input-q", path + ":q,s"}, {path, "'s'", "[4, 13]", "--x-block"});
+  expect_bad_input({"compare", kLayer, "--input-q", path + ":q,s"}, {path, "'s'", "[4, 13]", "[4, 16]"});
   expect_bad_input({"compare", kLayer, "--input-q", path + ":q,s", "--x-block", "1x128"}, {path, "'s'", "[4, 16]"});
 }
 
