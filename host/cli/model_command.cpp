@@ -138,29 +138,9 @@ class ModelCommand final : public Command {
     };
     const bool layers = !layers_.empty(), experts = experts_.experts != 0;
     if (machines_)
-      refuse("with --machines", {"--m",
-                                 "--n",
-                                 "--k",
-                                 "--block",
-                                 "--x-block",
-                                 "--x-dtype",
-                                 "--w-dtype",
-                                 "--out-dtype",
-                                 "--mode",
-                                 "--buffers",
-                                 "--program",
-                                 "--quantize-activations",
-                                 "--trace",
-                                 "--save-x-q",
-                                 "--vmem-limit",
-                                 "--vmem-rule",
-                                 "--kernel-blocks",
-                                 "--assume",
-                                 "--layers",
-                                 "--experts",
-                                 "--save-acc",
-                                 "--search",
-                                 "--tpu"});
+      for (const CLI::Option* option : app_->get_options())
+        if (option->get_name() != "--machines" && option->get_name() != "--json" && option->get_name() != "--device")
+          refuse("with --machines", {option->get_name().c_str()});
     if (search_) refuse("with --search", {"--trace"});
     if (!layers) refuse("without --layers", {"--layer"});
     if (!experts)

@@ -4,15 +4,19 @@
 
 #include <CLI/CLI.hpp>
 #include <boost/json.hpp>
+#include <cmath>
 #include <functional>
+#include <limits>
 #include <map>
+#include <mutex>
 #include <optional>
 #include <string>
 #include <vector>
 
+#include "backends/numerics/casts.h"
 #include "host/checkpoint/names.h"
 #include "host/cli/command.h"
-#include "host/cli/device_encoder.h"
+#include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
 #include "host/cli/progress_line.h"
 #include "host/quantize/calibration.h"
@@ -20,6 +24,7 @@
 #include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/print.h"
+#include "host/report/problem.h"
 #include "host/report/table.h"
 #include "host/report/units.h"
 
@@ -27,8 +32,69 @@ namespace ironcl::cli {
 namespace {
 
 namespace json = boost::json;
+using numerics::DType;
 using quantize::Conversion;
 using report::Kind;
+
+/// Codes and scales by a device's quantiser: the bytes of quantize::encode(), of codes of a byte whose scales are
+/// those that the device makes, f32 or powers of two. Stripes take turns; any thread.
+class DeviceEncoder {
+ public:
+  DeviceEncoder(const std::string& uri, const quantize::Scheme& scheme)
+      : device_(find_devices(registry_, {uri}).at(0)), queue_(device_), scheme_(scheme) {
+    const bool stored = scheme.scale == DType::f32 || scheme.scale == DType::e8m0;
+    if (numerics::bits_of(scheme.code) != 8 || !stored || scheme.needs_tensor_amax())
+      usage(
+          "--device: a device makes the codes of schemes block, channel and mxfp8 with scales of f32 or e8m0; leave "
+          "it out");
+  }
+
+  void operator()(std::span<const float> x, std::int64_t rows, std::int64_t cols, quantize::Encoded out) {
+    const numerics::ScaleGrid& grid = scheme_.grid;
+    std::vector<float> scales(static_cast<std::size_t>(grid.scale_rows(rows) * grid.scale_cols(cols)));
+    {
+      const std::lock_guard lock(mutex_);
+      Stripe& on = stripe(rows, cols, scales.size());
+      queue_.write(on.values, std::as_bytes(x));
+      queue_.run(on.quantize, {.rows = rows, .x = on.values, .codes = on.codes, .scales = on.scales});
+      queue_.read(on.codes, out.codes).wait();
+      queue_.read(on.scales, std::span(scales)).wait();
+    }
+    for (float& scale : scales)  // one NaN of many
+      if (std::isnan(scale)) scale = std::numeric_limits<float>::quiet_NaN();
+    numerics::encode(scheme_.scale, scales, out.scales.data());
+  }
+
+ private:
+  /// Plan and buffers that stripes of one shape use in turn.
+  struct Stripe {
+    Quantize quantize;
+    Buffer values, codes, scales;
+  };
+
+  Stripe& stripe(std::int64_t rows, std::int64_t cols, std::uint64_t scales) {
+    const auto [at, added] = stripes_.try_emplace(std::pair(rows, cols));
+    if (!added) return at->second;
+    QuantizeDesc desc;
+    desc.rows = rows;
+    desc.cols = cols;
+    desc.x = IRONCL_F32;
+    desc.code = static_cast<ironcl_dtype>(scheme_.code);
+    desc.scale = report::to_desc(Scales{DType::f32, scheme_.grid});
+    if (scheme_.scale == DType::e8m0) desc.quantizer.scale_rounding = IRONCL_SCALE_POWER_OF_TWO;
+    const auto values = static_cast<std::uint64_t>(rows * cols);
+    at->second = {Quantize(device_, desc), Buffer(device_, values * 4), Buffer(device_, values),
+                  Buffer(device_, scales * 4)};
+    return at->second;
+  }
+
+  Registry registry_ = Registry::discover();
+  Device device_;
+  Queue queue_;
+  quantize::Scheme scheme_;
+  std::mutex mutex_;
+  std::map<std::pair<std::int64_t, std::int64_t>, Stripe> stripes_;
+};
 
 class QuantizeCommand final : public Command {
  private:
@@ -91,12 +157,7 @@ class QuantizeCommand final : public Command {
     }
     report::check_outputs({json_});
     std::optional<DeviceEncoder> encoder;
-    try {
-      if (!device_.empty()) encoder.emplace(device_, request.format.scheme);
-    } catch (const std::invalid_argument& error) {
-      usage("{}", error.what());
-    }
-    if (encoder) request.encoder = std::ref(*encoder);
+    if (!device_.empty()) request.encoder = std::ref(encoder.emplace(device_, request.format.scheme));
     Conversion conversion(std::move(request));
     say(plan_text(conversion));
     const double began = seconds();
