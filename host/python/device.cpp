@@ -139,10 +139,11 @@ void Device::read(std::size_t which, void* to, std::uint64_t bytes) {
   }
 }
 
-Linear::Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc& weights, const void* bias)
+Linear::Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc& weights, const void* bias,
+               bool gated)
     : device_(std::move(device)), desc_(std::move(desc)) {
   const Device::Turn turn(*device_);
-  const auto plan = device_->operation(desc_for(IRONCL_BF16, 1, IRONCL_BF16));
+  const auto plan = device_->operation(desc_for({1, IRONCL_BF16, IRONCL_BF16, gated}));
   weights_.emplace_back(device_->device_, weights, plan.get());
   if (bias == nullptr) return;
   bias_ = Buffer(device_->device_, bytes_of(desc_.bias, matrices_of(desc_) * desc_.n));
@@ -153,7 +154,7 @@ Linear::Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc&
 Linear::Linear(std::shared_ptr<Device> device, const Layer& layer, std::uint32_t accuracy)
     : device_(std::move(device)), desc_(layer.problem({.m = 1, .weakest_accuracy = accuracy})), layer_(layer) {
   const Device::Turn turn(*device_);
-  const auto plan = device_->operation(desc_for(IRONCL_BF16, 1, IRONCL_BF16));
+  const auto plan = device_->operation(desc_for({1, IRONCL_BF16, IRONCL_BF16, false}));
   weights_.push_back(layer.prepare(device_->device_, plan.get()));
   if (!layer.bias().empty()) {
     bias_ = Buffer(device_->device_, layer.bias().size());
@@ -167,7 +168,8 @@ Linear::Linear(std::shared_ptr<Device> device, const Layer& layer, std::uint32_t
   device_->queue_.finish();
 }
 
-GemmDesc Linear::desc_for(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type) const {
+GemmDesc Linear::desc_for(const Key& key) const {
+  const auto& [m, x_type, out_type, gated] = key;
   GemmDesc desc = desc_;
   desc.m = m;
   desc.d = out_type;
@@ -175,6 +177,10 @@ GemmDesc Linear::desc_for(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_
     desc.a = x_type;
   else
     desc.a_source = x_type;
+  if (gated) {
+    desc.n /= 2;
+    desc.activation = IRONCL_ACTIVATION_SILU;
+  }
   return desc;
 }
 
@@ -203,12 +209,24 @@ std::size_t Linear::weights_for(const Gemm& plan) {
   return weights_.size() - 1;
 }
 
-Linear::Call& Linear::call(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type) {
-  const Key key{bucket(m), x_type, out_type};
+Linear::Call& Linear::call(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type, bool gated) {
+  const Key key{bucket(m), x_type, out_type, gated};
   if (const auto found = calls_.find(key); found != calls_.end()) return found->second;
-  auto plan = device_->operation(desc_for(x_type, bucket(m), out_type));
+  auto plan = device_->operation(desc_for(key));
   const std::size_t weights = weights_for(*plan);
   return calls_.emplace(key, Call{std::move(plan), weights}).first->second;
+}
+
+void Linear::enqueue(const Call& call, std::int64_t m, ironcl_span a, ironcl_span d, ironcl_span rows) {
+  auto args = detail::sized<ironcl_gemm_args>();
+  args.m = m;
+  args.a = a;
+  args.d = d;
+  args.matrix_rows = rows;
+  if (bias_) args.bias = bias_;
+  if (input_scale_) args.a_scale = input_scale_;
+  args.weights = weights_[call.weights];
+  device_->enqueue(call.plan->handle(), &args);
 }
 
 std::string Linear::variant(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type) {
@@ -220,17 +238,29 @@ void Linear::run(const void* x, ironcl_dtype x_type, std::int64_t m, void* out, 
                  const std::int32_t* rows, bool torch) {
   if (m == 0) return;
   const Device::Turn turn(*device_, torch);
-  Call& call = this->call(x_type, m, out_type);
-  auto args = detail::sized<ironcl_gemm_args>();
-  args.m = m;
-  args.a = device_->write(0, x, bytes_of(x_type, m * k()));
-  args.d = device_->staging(1, bytes_of(out_type, m * n()));
-  if (bias_) args.bias = bias_;
-  if (input_scale_) args.a_scale = input_scale_;
-  if (rows != nullptr) args.matrix_rows = device_->write(2, rows, sizeof(std::int32_t) * desc_.matrices);
-  args.weights = weights_[call.weights];
-  device_->enqueue(call.plan->handle(), &args);
-  device_->read(1, out, args.d.size);
+  const Call& call = this->call(x_type, m, out_type);
+  const ironcl_span a = device_->write(0, x, bytes_of(x_type, m * k()));
+  const ironcl_span d = device_->staging(1, bytes_of(out_type, m * n()));
+  ironcl_span counts{};
+  if (rows != nullptr) counts = device_->write(2, rows, sizeof(std::int32_t) * desc_.matrices);
+  enqueue(call, m, a, d, counts);
+  device_->read(1, out, d.size);
+}
+
+void Linear::run_gated(const void* x, ironcl_dtype x_type, std::int64_t m, Linear* down, void* out,
+                       ironcl_dtype out_type, bool torch) {
+  if (m == 0) return;
+  const Device::Turn turn(*device_, torch);
+  const ironcl_dtype h_type = down == nullptr ? out_type : ironcl_dtype{IRONCL_F32};
+  const Call& first = call(x_type, m, h_type, true);
+  const Call* second = down == nullptr ? nullptr : &down->call(h_type, m, out_type);
+  const ironcl_span a = device_->write(0, x, bytes_of(x_type, m * k()));
+  const ironcl_span h = device_->staging(down == nullptr ? 1 : 2, bytes_of(h_type, m * n() / 2));
+  ironcl_span d = h;
+  if (down != nullptr) d = device_->staging(1, bytes_of(out_type, m * down->n()));
+  enqueue(first, m, a, h);
+  if (down != nullptr) down->enqueue(*second, m, h, d);
+  device_->read(1, out, d.size);
 }
 
 std::uint64_t Linear::device_bytes() const {

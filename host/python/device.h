@@ -96,8 +96,9 @@ class Device {
 /// without the types of x and out where activations are quantised in the plan or not at all.
 class Linear : public std::enable_shared_from_this<Linear> {
  public:
-  /// Weights [matrices, n, k] with their scales, copied; bias [matrices, n] of desc.bias.
-  Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc& weights, const void* bias);
+  /// Weights [matrices, n, k] with their scales, copied; bias [matrices, n] of desc.bias. `gated`: in the form that
+  /// run_gated() reads.
+  Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc& weights, const void* bias, bool gated);
   /// A layer of a checkpoint.
   Linear(std::shared_ptr<Device> device, const Layer& layer, std::uint32_t accuracy);
 
@@ -105,6 +106,10 @@ class Linear : public std::enable_shared_from_this<Linear> {
   /// rows of each matrix, of a grouped layer; `torch`: the caller's are tensors. Returns when out is written.
   void run(const void* x, ironcl_dtype x_type, std::int64_t m, void* out, ironcl_dtype out_type,
            const std::int32_t* rows, bool torch);
+  /// Of weights with the rows of gate and then those of up: out [m, n / 2] = silu(gate) * up. With `down`: its
+  /// product of that in f32, which stays on the device.
+  void run_gated(const void* x, ironcl_dtype x_type, std::int64_t m, Linear* down, void* out, ironcl_dtype out_type,
+                 bool torch);
 
   std::int64_t n() const noexcept { return desc_.n; }
   std::int64_t k() const noexcept { return desc_.k; }
@@ -121,10 +126,13 @@ class Linear : public std::enable_shared_from_this<Linear> {
     std::shared_ptr<Gemm> plan;
     std::size_t weights;  ///< Of weights_, those that the plan takes.
   };
-  using Key = std::tuple<std::int64_t, ironcl_dtype, ironcl_dtype>;
-  GemmDesc desc_for(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type) const;
+  /// Rows, types of x and out, gated.
+  using Key = std::tuple<std::int64_t, ironcl_dtype, ironcl_dtype, bool>;
+  GemmDesc desc_for(const Key& key) const;
   std::size_t weights_for(const Gemm& plan);
-  Call& call(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type);
+  /// For up to `m` rows.
+  Call& call(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type, bool gated = false);
+  void enqueue(const Call& call, std::int64_t m, ironcl_span a, ironcl_span d, ironcl_span rows = {});
 
   std::shared_ptr<Device> device_;
   GemmDesc desc_;

@@ -147,7 +147,7 @@ NB_MODULE(_core, module) {
                        std::int64_t k, std::uint32_t matrices, ironcl_dtype code, ironcl_dtype scale_type,
                        std::pair<std::uint32_t, std::uint32_t> block, std::uint64_t weight_bytes,
                        std::uint64_t scale_bytes, Address bias, ironcl_dtype bias_type, bool weight_only,
-                       bool power_of_two, std::uint32_t accuracy) {
+                       bool power_of_two, std::uint32_t accuracy, bool gated) {
         const Scale grid = python::scale_of(scale_type, block);
         GemmDesc desc{.m = 1,
                       .n = n,
@@ -169,7 +169,7 @@ NB_MODULE(_core, module) {
                                   .data = {static_cast<const std::byte*>(python::at(weight)), weight_bytes},
                                   .scales = {static_cast<const std::byte*>(python::at(scale)), scale_bytes}};
         const nb::gil_scoped_release release;
-        return std::make_shared<python::Linear>(std::move(device), std::move(desc), weights, python::at(bias));
+        return std::make_shared<python::Linear>(std::move(device), std::move(desc), weights, python::at(bias), gated);
       }))
       .def(
           "run",
@@ -179,6 +179,12 @@ NB_MODULE(_core, module) {
                      static_cast<const std::int32_t*>(python::at(matrix_rows)), torch);
           },
           "x"_a, "x_type"_a, "rows"_a, "out"_a, "out_type"_a, "matrix_rows"_a = 0, "torch"_a = false, Release())
+      .def(
+          "run_gated",
+          [](python::Linear& self, Address x, ironcl_dtype x_type, std::int64_t rows, python::Linear* down,
+             Address out, ironcl_dtype out_type,
+             bool torch) { self.run_gated(python::at(x), x_type, rows, down, python::to(out), out_type, torch); },
+          "x"_a, "x_type"_a, "rows"_a, "down"_a.none(), "out"_a, "out_type"_a, "torch"_a, Release())
       .def_prop_ro("n", &python::Linear::n)
       .def_prop_ro("k", &python::Linear::k)
       .def_prop_ro("device", &python::Linear::device)

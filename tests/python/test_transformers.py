@@ -76,12 +76,16 @@ def test_each_layer_is_inside_its_bound(model):
     assert all(0 < check.error_over_bound <= 1 for check in checks)
 
 
-def test_verify_finds_a_wrong_layer(model):
-    held = next(m for m in model.modules() if hasattr(m, "_held"))._held["weight"]
+@pytest.mark.parametrize("part", ["q_proj", "gate_proj", "down_proj"])
+def test_verify_finds_a_wrong_layer(model, part):
+    module = next((m for name, m in model.named_modules() if name.endswith(part) and hasattr(m, "_held")), None)
+    if module is None:
+        pytest.skip("of experts, whose matrices are in one module")
+    held = module._held["weight"]
     right = held.layer
     codes, scales = right.export(like=torch.empty(0))
     held.layer = ironcl.Linear(codes, scales, block=right.block, device=right.device)
-    held.layer.export = lambda like=None: (codes, scales * 1.001)  # what the checkpoint is said to have
+    held.layer.export = lambda like=None: (codes, scales * 1.01)  # what the checkpoint is said to have
     assert not ironcl.transformers.verify(model, input_ids=IDS)
 
 
@@ -96,16 +100,37 @@ def test_saving_gives_the_same_bytes(model, folder, tmp_path):
 
 
 def test_joined_layers_give_the_bits_of_single_ones(folder, device):
-    logits = []
+    models = []
     for join in (True, False):
         ironcl.transformers.enable(device=device, join=join)
         try:
-            model = transformers.AutoModelForCausalLM.from_pretrained(folder[0], dtype=torch.bfloat16).eval()
+            models.append(transformers.AutoModelForCausalLM.from_pretrained(folder[0], dtype=torch.bfloat16).eval())
         finally:
             ironcl.transformers.disable()
-        with torch.inference_mode():
-            logits.append(model(input_ids=IDS).logits)
-    assert torch.equal(*logits)
+    for name, module in models[0].named_modules():
+        if "weight" in getattr(module, "_held", ()):
+            x = torch.randn(5, module.in_features).bfloat16()
+            with torch.inference_mode():
+                assert torch.equal(module(x), models[1].get_submodule(name)(x)), name
+
+
+def test_a_gated_mlp_is_one_call(model):
+    mlp = next((m for m in model.modules() if hasattr(m, "_mlp")), None)
+    if mlp is None:
+        pytest.skip("experts have calls of their own")
+    x, seen = torch.randn(3, 256).bfloat16(), []
+    gate_up, down = (getattr(mlp, name)._held["weight"].layer for name in ("gate_proj", "down_proj"))
+    with torch.inference_mode():
+        y, h = mlp(x), gate_up._run_gated(x)
+        assert torch.equal(y, down(h, out_dtype=torch.bfloat16))
+        assert torch.equal(torch.compile(mlp, fullgraph=True, backend="aot_eager")(x), y)
+        steps = mlp.act_fn(mlp.gate_proj(x)) * mlp.up_proj(x)
+        assert (steps - h).abs().max() < 0.02 * h.abs().max()
+        hook = mlp.down_proj.register_forward_hook(lambda *_: seen.append(1))
+        assert torch.equal(mlp(x), mlp.down_proj(steps)) and len(seen) == 2
+        hook.remove()
+        mlp.down_proj = torch.nn.Identity()  # as an adapter would
+        assert torch.equal(mlp(x), steps)
 
 
 def test_what_cannot_be_done_is_refused(model):

@@ -78,7 +78,8 @@ class Linear:
     """
 
     def __init__(self, weight: Any, weight_scale: Any, *, block: Any = (128, 128), bias: Any = None, dtype: Any = None,
-                 device: Any = "auto", accuracy: str = "f32", weight_only: bool = False, scale_rounding: str = "exact") -> None:
+                 device: Any = "auto", accuracy: str = "f32", weight_only: bool = False, scale_rounding: str = "exact",
+                 _gated: bool = False) -> None:
         if scale_rounding not in ("exact", "power_of_two"):
             raise ValueError(f"scale_rounding is {scale_rounding!r}; expected 'exact' or 'power_of_two'")
         block = block_of(block)
@@ -99,7 +100,7 @@ class Linear:
         self._init(_core.Linear(
             open_device(device), w.address, s.address, w.shape[-2], w.shape[-1], matrices[0] if matrices else 0, TYPES[w.type],
             TYPES[s.type], block, w.count, scale_bytes, b.address if b else 0, TYPES[b.type] if b else 0, weight_only,
-            scale_rounding == "power_of_two", accuracy_class(accuracy)))
+            scale_rounding == "power_of_two", accuracy_class(accuracy), _gated))
         self.block, self.dtype, self.matrices = block, w.type, matrices[0] if matrices else None
         self._scale = s.type, s.shape
         self.bias = bias
@@ -152,6 +153,17 @@ class Linear:
         else:
             address = arrays.out_array(out, shape, name)
         self._core.run(a.address, TYPES[a.type], a.count // self.in_features, address, TYPES[name], counts, a.torch)
+        return out
+
+    def _run_gated(self, x: Any, down: Linear | None = None) -> Any:
+        """Of weights with the rows of gate and then those of up: silu(gate) * up as float32, or what ``down`` makes of that in one
+        call, in the type of ``x``, a tensor."""
+        a = arrays.take(x, "x")
+        if a.shape[-1] != self.in_features:
+            raise ValueError(f"x has shape {a.shape}; expected [..., {self.in_features}]")
+        name, columns = ("f32", self.out_features // 2) if down is None else (a.type, down.out_features)
+        out, address = arrays.empty(a.shape[:-1] + (columns,), name, torch=a.torch)
+        self._core.run_gated(a.address, TYPES[a.type], a.count // self.in_features, down and down._core, address, TYPES[name], a.torch)
         return out
 
     def export(self, like: Any = None) -> tuple[Any, Any]:

@@ -19,7 +19,7 @@ import torch
 
 from . import _linear
 
-_linears: weakref.WeakValueDictionary[int, _linear.Linear] = weakref.WeakValueDictionary()
+_linears: weakref.WeakValueDictionary[int, Callable[[torch.Tensor], torch.Tensor]] = weakref.WeakValueDictionary()
 _numbers = itertools.count(1)
 
 
@@ -40,7 +40,7 @@ def _(x: torch.Tensor, handle: int, out_features: int) -> torch.Tensor:
 observer: Callable[[_linear.Linear, torch.Tensor, torch.Tensor, torch.Tensor | None], None] | None = None
 
 
-def handle_of(layer: _linear.Linear) -> int:
+def handle_of(layer: Callable[[torch.Tensor], torch.Tensor]) -> int:
     """A new number for ``torch.ops.ironcl.linear(x, handle, layer.out_features)``; it lives as long as the layer."""
     handle = next(_numbers)
     _linears[handle] = layer
@@ -75,6 +75,11 @@ def _version(x: torch.Tensor) -> int:
     return 0 if torch.compiler.is_compiling() or x.is_inference() else x._version
 
 
+def _refuse_gradients(x: torch.Tensor) -> None:
+    if torch.is_grad_enabled() and x.requires_grad:
+        raise RuntimeError("ironcl computes no gradients: call the model under torch.no_grad() or torch.inference_mode()")
+
+
 class Weights:
     """The prepared weights of one module: alone, or as a part of a ``Shared``; and what ``state_dict`` gives back."""
 
@@ -84,8 +89,7 @@ class Weights:
         self.handle = handle_of(layer)
 
     def __call__(self, x: torch.Tensor) -> torch.Tensor:
-        if torch.is_grad_enabled() and x.requires_grad:
-            raise RuntimeError("ironcl computes no gradients: call the model under torch.no_grad() or torch.inference_mode()")
+        _refuse_gradients(x)
         return self.run(x) if self.shared is None else self.shared.part(self, x)
 
     def run(self, x: torch.Tensor, rows: torch.Tensor | None = None) -> torch.Tensor:
@@ -108,6 +112,26 @@ class Weights:
 
     def __reduce__(self) -> Any:
         raise TypeError("weights of ironcl live on a device and cannot be pickled or copied: save the model with save_pretrained or state_dict")
+
+
+class GatedMlp:
+    """down(silu(gate(x)) * up(x)) as one call of two products; between them float32 that nobody sees."""
+
+    def __init__(self, gate: Weights, down: Weights) -> None:
+        self.gate, self.down, self.handle = gate, down, handle_of(self)
+
+    def __call__(self, x: torch.Tensor) -> torch.Tensor:
+        _refuse_gradients(x)
+        gate_up, down = self.gate.layer, self.down.layer
+        if torch.compiler.is_compiling():
+            return torch.ops.ironcl.linear(x, self.handle, down.out_features)
+        if observer is None:
+            return gate_up._run_gated(x, down)
+        h = gate_up._run_gated(x)
+        y = down(h, out_dtype=x.dtype)
+        observer(gate_up, x, h, None)
+        observer(down, h, y, None)
+        return y
 
 
 class Linear(torch.nn.Module):

@@ -19,6 +19,7 @@ import transformers
 if tuple(int(part) for part in transformers.__version__.split(".")[:2]) < (5, 23):
     raise ImportError(f"ironcl.transformers needs transformers 5.23 or later, whose save_pretrained keeps the scales of experts; {transformers.__version__} "
                       "is installed: pip install -U transformers")
+from transformers.activations import SiLUActivation
 from transformers.integrations import compressed_tensors, finegrained_fp8
 from transformers.quantizers import auto
 from transformers.quantizers.quantizer_compressed_tensors import CompressedTensorsHfQuantizer
@@ -29,8 +30,9 @@ from . import torch as ironcl_torch
 from ._bound import error_over_bound
 from ._devices import supports
 from ._errors import Unsupported
-from .torch import Shared, Weights, release_pages
+from .torch import GatedMlp, Shared, Weights, release_pages
 
+_SILU = (torch.nn.SiLU, SiLUActivation)
 _options: dict[str, Any] = {}
 _replaced: dict[str, type] = {}
 #: Modules of one input, whose weights may become one product.
@@ -141,6 +143,44 @@ _KINDS = {finegrained_fp8.FP8Linear: _Kind({"weight": "weight_scale_inv"}, Linea
           finegrained_fp8.FP8Experts: _Kind({name: name + "_scale_inv" for name in ("gate_up_proj", "down_proj")}, Experts)}
 
 
+def _returned(self: Any, x: Any) -> Any:
+    return self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+
+
+def _assigned(self: Any, x: Any) -> Any:
+    down_proj = self.down_proj(self.act_fn(self.gate_proj(x)) * self.up_proj(x))
+    return down_proj
+
+
+def _code(function: Any) -> tuple[bytes, tuple[str, ...]] | None:
+    code = getattr(function, "__code__", None)
+    return code and (code.co_code, code.co_names)
+
+
+class _Mlp:
+    """Before the class of a gated MLP of transformers: one call, where its layers are still those that were prepared for it."""
+
+    _mlp: GatedMlp
+    _layers: dict[str, Weights]
+
+    @staticmethod
+    def can_be(module: torch.nn.Module) -> bool:
+        return _code(type(module).forward) in (_code(_returned), _code(_assigned)) and isinstance(module.act_fn, _SILU)
+
+    @staticmethod
+    def prepare(module: Any) -> None:
+        module._layers = {name: getattr(module, name)._held["weight"] for name in (*_TOGETHER[1], "down_proj")}
+        module._mlp = GatedMlp(module._layers["gate_proj"], module._layers["down_proj"])
+        module.__class__ = type(type(module).__name__, (_Mlp, type(module)), {})
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for name, weights in self._layers.items():
+            layer = getattr(self, name)
+            if getattr(layer, "_held", {}).get("weight") is not weights or "forward" in layer.__dict__ or layer._forward_hooks or layer._forward_pre_hooks:
+                return super().forward(x)
+        return self._mlp(x)
+
+
 def _prepare(modules: list[torch.nn.Module], options: dict[str, Any]) -> None:
     """Prepares the weights of one module, or of several linear layers of one input as one product."""
     kind = _KINDS[type(modules[0])]
@@ -175,7 +215,7 @@ def _can_join(modules: list[torch.nn.Module | None]) -> bool:
 
 
 def convert(model: torch.nn.Module, *, device: Any = "auto", accuracy: str = "f32", join: bool = True) -> torch.nn.Module:
-    """Prepares every fp8 layer of a loaded model for a device, in place. ``join``: q, k, v and gate, up become one product.
+    """Prepares every fp8 layer of a loaded model for a device, in place. ``join``: q, k, v become one product, a gated MLP one call.
 
     A layer that cannot be run raises ``ironcl.Unsupported`` with its name, before anything has changed.
     """
@@ -187,14 +227,23 @@ def convert(model: torch.nn.Module, *, device: Any = "auto", accuracy: str = "f3
         except Unsupported as error:
             raise Unsupported(f"{name}: {error}") from None
     with torch.no_grad():
+        mlps = []
         for parent in list(model.modules()):
             for names in _TOGETHER if join else ():
                 members = [getattr(parent, name, None) for name in names]
                 if _can_join(members):
-                    _prepare(members, options)
+                    gated = names == _TOGETHER[1] and _Mlp.can_be(parent) and _Kind.of(parent.down_proj) is not None
+                    try:
+                        _prepare(members, options | {"_gated": gated})
+                    except Unsupported:  # of the activation: as two products without it
+                        gated = False
+                        _prepare(members, options)
+                    mlps += [parent] if gated else []
         for module in layers.values():
             if _Kind.of(module) is not None:
                 _prepare([module], options)
+        for module in mlps:
+            _Mlp.prepare(module)
     return model
 
 
@@ -301,7 +350,7 @@ def verify(model: torch.nn.Module, **inputs: Any) -> Verification:
             error = max(error_over_bound(layer, *parts) for parts in zip(x.split(sizes), y.split(sizes), codes, scales))
         name = " + ".join(names.get(id(layer), ["?"]))
         before = worst.get(name, LayerCheck(name, 0, 0.0))
-        worst[name] = LayerCheck(name, before.rows + y.numel() // layer.out_features, max(before.error_over_bound, error))
+        worst[name] = LayerCheck(name, before.rows + y.numel() // y.shape[-1], max(before.error_over_bound, error))
 
     ironcl_torch.observer = observe
     try:
