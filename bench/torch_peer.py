@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Times PyTorch on this CPU for bench/cpu_peers: a line "M N K WARM_UP_NS TURN_NS LEAST MOST" in, a line of JSON out.
+"""Times PyTorch on this CPU for bench/cpu_peers.py: a line "M N K WARM_UP_NS TURN_NS LEAST MOST" in, a line of JSON out.
 
 Linear in f32 and bf16; torch._scaled_mm on e4m3fn (one scale an operand, bf16 out) and torch._int_mm on int8, each an
 empty list where this PyTorch has none for CPUs. Their operands are quantised beforehand: products alone are timed.
 
-Weights rotate through 256 MB, and a turn is as on the other side (cpu_peers.cpp): calls that are not counted for
+Weights rotate through 256 MB, and a turn is as on the other sides: calls that are not counted for
 WARM_UP_NS, at least one, then timed ones for TURN_NS, at least LEAST (two above 20 ms, one above 100) and at most MOST.
 Of _scaled_mm and _int_mm, of which some take minutes, a first call of 200 ms and more is the answer of all rounds, and
 after one of a second calls of more rows with such weights are not made.
@@ -13,9 +13,10 @@ after one of a second calls of more rows with such weights are not made.
 import itertools
 import json
 import sys
-import time
 
 import torch
+
+from cpu_peers import turn
 
 ONCE_NS = 200_000_000
 LONG_NS = 1_000_000_000
@@ -39,29 +40,6 @@ def weights_of(make, n: int, k: int) -> list:
     """Copies of the same weights, 256 MB of them."""
     first = make(torch.randn(n, k, dtype=torch.float32))
     return [first] + [first.clone() for _ in range(min(64, (256 << 20) // (n * k * first.element_size())) - 1)]
-
-
-def turn(call, warm_up_ns: int, turn_ns: int, least: int, most: int, once_ns: int) -> list:
-    """Nanoseconds of each timed call; of the first one alone where it takes `once_ns`."""
-
-    def timed() -> int:
-        before = time.perf_counter_ns()
-        call()
-        return time.perf_counter_ns() - before
-
-    last = spent = timed()
-    if last >= once_ns:
-        return [last]
-    count = 1
-    while count < most and spent < warm_up_ns:
-        last = timed()
-        spent += last
-        count += 1
-    least = 1 if last > 100e6 else min(least, 2) if last > 20e6 else least
-    result = []
-    while len(result) < least or (len(result) < most and sum(result) < turn_ns):
-        result.append(timed())
-    return result
 
 
 class Product:

@@ -4,18 +4,6 @@
 #include <boost/json.hpp>
 
 namespace ironcl::tuning {
-namespace {
-
-double number_of(const Device& device, const char* key) {
-  try {
-    return boost::json::parse(device.query(key)).to_number<double>();
-  } catch (const Error&) {
-    return 0;
-  }
-}
-
-}  // namespace
-
 Ceilings ceilings_of(const Device& device) {
   try {
     const boost::json::value answer = boost::json::parse(device.query("ceilings"));
@@ -25,9 +13,13 @@ Ceilings ceilings_of(const Device& device) {
   }
 }
 
-double fma_flops_now(const Device& device) { return number_of(device, "fma_flops"); }
-
-double copy_rate_now(const Device& device) { return number_of(device, "copy_bytes_per_s"); }
+double fma_flops_now(const Device& device) {
+  try {
+    return boost::json::parse(device.query("fma_flops")).to_number<double>();
+  } catch (const Error&) {
+    return 0;
+  }
+}
 
 double flops_of(const report::Problem& problem) {
   return 2 * static_cast<double>(problem.m) * static_cast<double>(problem.b_rows()) * static_cast<double>(problem.k);

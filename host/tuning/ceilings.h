@@ -24,9 +24,6 @@ Ceilings ceilings_of(const Device& device);
 /// The plugin's query "fma_flops", which answers within some 20 ms; 0: it cannot say.
 double fma_flops_now(const Device& device);
 
-/// The plugin's query "copy_bytes_per_s", which answers within half a second; 0: it cannot say.
-double copy_rate_now(const Device& device);
-
 /// Two for each multiply-add.
 double flops_of(const report::Problem& problem);
 
