@@ -6,7 +6,6 @@
 #include "host/include/ironcl/ironcl.h"
 #include "host/registry/c_boundary.h"
 #include "host/registry/registry.h"
-#include "host/registry/select.h"
 
 struct ironcl_registry_t {
   std::unique_ptr<ironcl::registry::Registry> registry;

@@ -33,7 +33,7 @@ Result query(const Library& library, const ironcl_plugin*& table) {
   return called;
 }
 
-Result check_version(const ironcl_plugin& table, LoadOutcome& outcome) {
+Result check_version(const ironcl_plugin& table, ReportRecord& outcome) {
   if (table.struct_size < kFrozenBytes)
     return {IRONCL_INCOMPATIBLE, "its table says it has " + std::to_string(table.struct_size) + " bytes; at least " +
                                      std::to_string(kFrozenBytes) + " are needed to tell its version"};
@@ -133,8 +133,8 @@ void Library::close() noexcept {
   if (handle_ != nullptr) ::dlclose(std::exchange(handle_, nullptr));
 }
 
-LoadOutcome Registry::load(const Candidate& candidate, PluginRecord& record) {
-  LoadOutcome now;
+ReportRecord Registry::load(const Candidate& candidate, PluginRecord& record) {
+  ReportRecord now{.source = candidate.source, .path = candidate.path.string()};
   // Runs a step; true where it passed.
   const auto step = [&](std::uint32_t number, auto&& function) {
     now.step = number;
@@ -148,7 +148,7 @@ LoadOutcome Registry::load(const Candidate& candidate, PluginRecord& record) {
     const bool passed = now.result.ok() && now.outcome == IRONCL_REPORT_REFUSED;
     if (passed && logger_->wants(kLoad))
       logger_->write(kLoad, std::string("passed,") + ironcl_step_name(number) + ",OK," + csv_field(now.plugin) + "," +
-                                csv_field(candidate.path.string()) + ",");
+                                csv_field(now.path) + ",");
     return passed;
   };
   const auto stop = [&](std::uint32_t outcome, std::string reason) {
@@ -177,13 +177,10 @@ LoadOutcome Registry::load(const Candidate& candidate, PluginRecord& record) {
         return {};
       }))
     return now;
-  record.path = candidate.path.string();
+  record.path = now.path;
   record.name = now.plugin;
   record.build_id = now.build_id;
   record.source = candidate.source;
-  record.flags = record.table.flags;
-  record.abi_major = record.table.abi_major;
-  record.abi_minor = record.table.abi_minor;
   record.table.name = record.name.c_str();
   record.table.build_id = record.build_id.c_str();
   if (disabled_.contains(now.plugin))

@@ -39,7 +39,7 @@ struct DeviceRecord {
 /// A plugin that passed every step but the last. Never moved: `table` is what applications call.
 struct PluginRecord {
   std::string path, name, build_id;
-  std::uint32_t source = 0, flags = 0, abi_major = 0, abi_minor = 0;
+  std::uint32_t source = 0;
   Library library;
   const ironcl_plugin* own_table = nullptr;  ///< the plugin's; `table` is the host's complete copy of it
   ironcl_plugin table{};
@@ -49,12 +49,12 @@ struct PluginRecord {
   std::vector<std::string> remarks;  ///< devices that were left out, and why
 };
 
-/// How far a file got.
-struct LoadOutcome {
-  std::uint32_t step = IRONCL_STEP_FOUND;
-  std::uint32_t outcome = IRONCL_REPORT_REFUSED;
+/// A line of the load report: how far a file got.
+struct ReportRecord {
+  std::uint32_t outcome = IRONCL_REPORT_REFUSED, step = IRONCL_STEP_FOUND, source = 0;
+  std::string path;
   Result result{};
-  std::string plugin, build_id;  ///< where they are known
+  std::string plugin{}, build_id{};  ///< where they are known
 };
 
 /// Is it a library that exports the query function, and one that this process can open? Runs none of its code.

@@ -32,11 +32,10 @@ Environment read_environment() {
 }
 
 /// A line of the report about a file that is not to be opened.
-ReportRecord not_opened(std::uint32_t outcome, const Candidate& candidate, ironcl_status status, std::string reason) {
-  return {
-      outcome, IRONCL_STEP_FOUND,       candidate.source,
-      status,  candidate.path.string(), outcome == IRONCL_REPORT_REMARK ? "" : plugin_name_of_file(candidate.path),
-      {},      std::move(reason)};
+ReportRecord not_opened(std::uint32_t outcome, const Candidate& candidate, Result result) {
+  return {outcome,           IRONCL_STEP_FOUND,
+          candidate.source,  candidate.path.string(),
+          std::move(result), outcome == IRONCL_REPORT_REMARK ? "" : plugin_name_of_file(candidate.path)};
 }
 
 }  // namespace
@@ -78,7 +77,7 @@ Result Registry::load_file(const std::string& path) {
   if (is_shut_down()) return {IRONCL_INVALID_ARGUMENT, kShutDown};
   const Candidate candidate = candidate_file(path, IRONCL_SOURCE_LOAD_FILE);
   if (candidate.problem.ok() && is_taken_file(candidate.id)) {
-    report(not_opened(IRONCL_REPORT_DUPLICATE, candidate, IRONCL_INVALID_ARGUMENT, "this file is loaded already"));
+    report(not_opened(IRONCL_REPORT_DUPLICATE, candidate, {IRONCL_INVALID_ARGUMENT, "this file is loaded already"}));
     return {IRONCL_INVALID_ARGUMENT, candidate.path.string() + ": this file is loaded already"};
   }
   return consider(candidate);
@@ -102,9 +101,9 @@ Result Registry::discover() {
   std::set<FileId> seen;
   for (const Candidate& candidate : candidates) {
     if (candidate.remark) {
-      report(not_opened(IRONCL_REPORT_REMARK, candidate, candidate.problem.status, candidate.problem.message));
+      report(not_opened(IRONCL_REPORT_REMARK, candidate, candidate.problem));
     } else if (candidate.problem.ok() && (is_taken_file(candidate.id) || !seen.insert(candidate.id).second)) {
-      report(not_opened(IRONCL_REPORT_DUPLICATE, candidate, IRONCL_OK, "the same file was read before"));
+      report(not_opened(IRONCL_REPORT_DUPLICATE, candidate, {IRONCL_OK, "the same file was read before"}));
     } else {
       consider(candidate);
     }
@@ -114,7 +113,7 @@ Result Registry::discover() {
 
 Result Registry::consider(const Candidate& candidate) {
   auto record = std::make_unique<PluginRecord>();
-  LoadOutcome outcome = load(candidate, *record);
+  ReportRecord outcome = load(candidate, *record);
   std::vector<std::string> remarks;
   if (outcome.outcome == IRONCL_REPORT_TAKEN) {
     outcome.step = IRONCL_STEP_REGISTER;
@@ -123,7 +122,7 @@ Result Registry::consider(const Candidate& candidate) {
     if (shut_down_) {  // while this file was loaded: shutdown() knew nothing of it
       lock.unlock();
       record->share.reset();
-      return {IRONCL_INVALID_ARGUMENT, candidate.path.string() + ": " + kShutDown};
+      return {IRONCL_INVALID_ARGUMENT, outcome.path + ": " + kShutDown};
     }
     const auto plugin_index = static_cast<std::uint32_t>(plugins_.size());
     // Everything that can fail comes before the first list is changed.
@@ -143,17 +142,18 @@ Result Registry::consider(const Candidate& candidate) {
     }
     plugins_.push_back(std::move(record));
   }
-  const bool taken = outcome.outcome == IRONCL_REPORT_TAKEN;
-  report({outcome.outcome, outcome.step, candidate.source, outcome.result.status, candidate.path.string(),
-          outcome.plugin, outcome.build_id, outcome.result.message});
-  for (const std::string& remark : remarks) {
-    report({IRONCL_REPORT_REMARK, IRONCL_STEP_ENUMERATE, candidate.source, IRONCL_INTERNAL, candidate.path.string(),
-            outcome.plugin, outcome.build_id, remark});
+  report(outcome);
+  if (outcome.outcome != IRONCL_REPORT_TAKEN)
+    return {outcome.result.status,
+            outcome.path + ": " + ironcl_step_name(outcome.step) + ": " + outcome.result.message,
+            outcome.result.native_code};
+  for (std::string& remark : remarks) {
+    outcome.outcome = IRONCL_REPORT_REMARK;
+    outcome.step = IRONCL_STEP_ENUMERATE;
+    outcome.result = {IRONCL_INTERNAL, std::move(remark)};
+    report(outcome);
   }
-  if (taken) return {};
-  return {outcome.result.status,
-          candidate.path.string() + ": " + ironcl_step_name(outcome.step) + ": " + outcome.result.message,
-          outcome.result.native_code};
+  return {};
 }
 
 void Registry::shutdown() {
@@ -172,7 +172,7 @@ void Registry::shutdown() {
     if (unloaded)
       logger_->write(kLoad, "unloaded,shutdown,OK," + csv_field(plugin.name) + "," + csv_field(plugin.path) + ",");
     const bool asked = (options_.flags & IRONCL_REGISTRY_UNLOAD) != 0;
-    if (asked && (plugin.flags & IRONCL_PLUGIN_UNLOADABLE) != 0) plugin.library.close();
+    if (asked && (plugin.table.flags & IRONCL_PLUGIN_UNLOADABLE) != 0) plugin.library.close();
     plugins.pop_back();
   }
 }
@@ -182,8 +182,8 @@ void Registry::report(ReportRecord record) {
   if (logger_->wants(kind)) {
     std::string line = ironcl_outcome_name(record.outcome);
     for (const std::string& field :
-         {std::string(ironcl_step_name(record.step)), std::string(ironcl_status_name(record.status)), record.plugin,
-          record.path, record.reason})
+         {std::string(ironcl_step_name(record.step)), std::string(ironcl_status_name(record.result.status)),
+          record.plugin, record.path, record.result.message})
       line.append(",").append(csv_field(field));
     logger_->write(kind, line);
   }
@@ -208,10 +208,10 @@ std::string Registry::why_no_device(std::string_view plugin) const {
            "folders in IRONCL_PLUGIN_DIRS";
   std::vector<std::string> reasons;
   for (const ReportRecord& record : report_) {
-    if (record.reason.empty() || record.outcome == IRONCL_REPORT_DUPLICATE) continue;
+    if (record.result.message.empty() || record.outcome == IRONCL_REPORT_DUPLICATE) continue;
     if (!plugin.empty() && !record.plugin.empty() && record.plugin != plugin) continue;
     const std::size_t name = record.path.find_last_of('/');
-    reasons.push_back(record.path.substr(name == std::string::npos ? 0 : name + 1) + ": " + record.reason);
+    reasons.push_back(record.path.substr(name == std::string::npos ? 0 : name + 1) + ": " + record.result.message);
   }
   return join(reasons, "; ");
 }
@@ -229,12 +229,12 @@ bool Registry::report_entry(std::uint32_t index, ironcl_report_entry& entry) con
            .outcome = record.outcome,
            .step = record.step,
            .source = record.source,
-           .status = record.status,
+           .status = record.result.status,
            .reserved = 0,
            .path = record.path.c_str(),
            .plugin = record.plugin.c_str(),
            .build_id = record.build_id.c_str(),
-           .reason = record.reason.c_str()};
+           .reason = record.result.message.c_str()};
   return true;
 }
 
@@ -249,9 +249,9 @@ bool Registry::plugin_info(std::uint32_t index, ironcl_plugin_info& info) const 
   const PluginRecord& plugin = *plugins_[index];
   const auto first = std::ranges::find_if(devices_, [&](const auto& device) { return device.plugin_index >= index; });
   info = {.struct_size = sizeof info,
-          .abi_major = plugin.abi_major,
-          .abi_minor = plugin.abi_minor,
-          .flags = plugin.flags,
+          .abi_major = plugin.table.abi_major,
+          .abi_minor = plugin.table.abi_minor,
+          .flags = plugin.table.flags,
           .api = &plugin.table,
           .name = plugin.name.c_str(),
           .build_id = plugin.build_id.c_str(),

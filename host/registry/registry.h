@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What is behind ironcl_registry: the plugins taken, their devices, the load report. Next door: c_api.cpp (the C
-// door), load.h (one file), select.h (which device).
+// What is behind ironcl_registry: the plugins taken, their devices, the load report, and which device runs a problem
+// (select.cpp). Next door: c_api.cpp (the C door), load.h (one file).
 #pragma once
 
 #include <deque>
@@ -40,13 +40,6 @@ struct Environment {
   std::optional<std::string> verbose;  ///< IRONCL_VERBOSE: see log.h
 };
 
-/// A line of the load report.
-struct ReportRecord {
-  std::uint32_t outcome = 0, step = 0, source = 0;
-  ironcl_status status = IRONCL_OK;
-  std::string path, plugin, build_id, reason;
-};
-
 /// Thread safe. `mutex_` guards the lists; it is never held while a plugin or a callback runs.
 class Registry {
  public:
@@ -77,7 +70,7 @@ class Registry {
   Result consider(const Candidate& candidate);
   /// Takes a file through found, preflight, open, query, version, sanitizer, load and enumerate (load.cpp). On OK
   /// `record` is complete and its name reserved; else everything is undone in reverse and the library stays mapped.
-  LoadOutcome load(const Candidate& candidate, PluginRecord& record);
+  ReportRecord load(const Candidate& candidate, PluginRecord& record);
   void report(ReportRecord record);
   bool is_shut_down() const;
   bool is_taken_file(const FileId& id) const;
@@ -95,5 +88,11 @@ class Registry {
   std::deque<ReportRecord> report_;  // a deque: entries do not move, readers borrow their text
   bool shut_down_ = false;
 };
+
+/// Implements ironcl_registry_find_device.
+Result find_device(const Registry& registry, std::string_view uri, ironcl_device_info& info);
+
+/// Implements ironcl_registry_select; `options` is complete. Calls supports() and visit without a lock.
+Result select_device(const Registry& registry, const ironcl_select_options& options, ironcl_device_info& info);
 
 }  // namespace ironcl::registry

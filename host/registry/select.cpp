@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "host/registry/select.h"
+// Which device runs a problem, and why not the others. Next door: uri.h, docs/discovery.md.
 
 #include <algorithm>
 #include <cstring>
 #include <numeric>
 #include <tuple>
 
+#include "host/registry/registry.h"
+#include "host/registry/uri.h"
 #include "host/report/problem.h"
 
 namespace ironcl::registry {
@@ -117,6 +119,16 @@ Result preference_of(const Registry& registry, const ironcl_select_options& opti
   return parse_uri_list("auto", preference.uris);
 }
 
+/// A problem as verbose lines, benchmarks and bug reports write it; null: "any problem".
+std::string problem_line(const ironcl_gemm_desc* desc) {
+  if (desc == nullptr) return "any problem";
+  try {
+    return report::to_line(report::from_desc(known_part(*desc)));
+  } catch (const std::exception&) {  // a malformed description: the device's answer says what is wrong about it
+    return "a malformed problem";
+  }
+}
+
 void tell(const Registry& registry, const ironcl_select_options& options, const ironcl_device_info& device,
           const Finding& finding, bool chosen) {
   const ironcl_candidate candidate{
@@ -139,17 +151,7 @@ void tell(const Registry& registry, const ironcl_select_options& options, const 
   if (options.visit) options.visit(options.visit_context, &candidate);
 }
 
-}  // namespace
-
-std::string problem_line(const ironcl_gemm_desc* desc) {
-  if (desc == nullptr) return "any problem";
-  try {
-    return report::to_line(report::from_desc(known_part(*desc)));
-  } catch (const std::exception&) {  // a malformed description: the device's answer says what is wrong about it
-    return "a malformed problem";
-  }
-}
-
+/// The devices that `uri` names, in the order in which they are tried; "auto" by the rule of ironcl_registry_select.
 std::vector<std::uint32_t> match_uri(const Uri& uri, const std::vector<ironcl_device_info>& devices) {
   std::vector<std::uint32_t> matches;
   for (const auto& device : devices) {
@@ -172,6 +174,8 @@ std::vector<std::uint32_t> match_uri(const Uri& uri, const std::vector<ironcl_de
   }
   return matches;
 }
+
+}  // namespace
 
 Result find_device(const Registry& registry, std::string_view text, ironcl_device_info& info) {
   Uri uri;
