@@ -2,7 +2,7 @@
 // config_groups of compressed-tensors and modelopt.
 #include <fmt/format.h>
 
-#include "host/checkpoint/writer_configs.h"
+#include "host/checkpoint/json_input.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -73,7 +73,7 @@ void read_groups(const Members& config, QuantizationConfig& result) {
   const bool modelopt = result.method == "modelopt";
   const auto groups = config.object("config_groups");
   if (!groups || groups->all().empty()) {
-    if (!modelopt) refuse(result, "is of compressed-tensors without config_groups, which do not say how");
+    if (!modelopt) result.refuse("is of compressed-tensors without config_groups, which do not say how");
     return;
   }
   const auto transform = config.object("transform_config");
@@ -103,7 +103,7 @@ void read_groups(const Members& config, QuantizationConfig& result) {
       const bool fp4 = group.weight_dtype == numerics::DType::e2m1;
       if (fp4 && inputs->find("num_bits") == nullptr)
         unsupported = "has fp4 weights and activations of which num_bits does not say whether they are of 4 or of 8";
-      if (fp4 && group.activation_dtype == numerics::DType::e2m1) leave_activations(group);
+      if (fp4 && group.activation_dtype == numerics::DType::e2m1) group.leave_activations();
       if (group.unsupported.empty()) group.unsupported = unsupported;
     } else {
       group.activations = ActivationScheme::none;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Ways of quantising that are recognised by a layer's tensors and not read: a row each, with what would help.
-// Next door: tensor_index.h (what is read), writer_configs.h (those that config.json names).
+// Next door: tensor_index.h (what is read), quantization_config.h (those that config.json names).
 #pragma once
 
 #include <optional>

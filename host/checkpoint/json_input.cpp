@@ -10,7 +10,7 @@
 #include <fstream>
 #include <iterator>
 #include <string>
-#include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "host/checkpoint/error.h"
@@ -21,27 +21,7 @@ namespace {
 namespace json = boost::json;
 using boost::system::error_code;
 
-/// The names of one object: most have a few, a header may have a million.
-class Names {
- public:
-  /// False where the name is there already.
-  bool insert(const std::string& name) {
-    if (few_.size() < kFew) {
-      if (std::find(few_.begin(), few_.end(), name) != few_.end()) return false;
-      few_.push_back(name);
-      return true;
-    }
-    if (many_.empty()) many_.insert(few_.begin(), few_.end());
-    return many_.insert(name).second;
-  }
-
- private:
-  static constexpr std::size_t kFew = 8;
-  std::vector<std::string> few_;
-  std::unordered_set<std::string> many_;
-};
-
-/// Parser events: notes the first name that stands twice in one object.
+/// Parser events: notes a name that stands twice in one object.
 struct NameHandler {
   static constexpr std::size_t max_object_size = std::size_t(-1);
   static constexpr std::size_t max_array_size = std::size_t(-1);
@@ -50,12 +30,13 @@ struct NameHandler {
 
   bool on_document_begin(error_code&) { return true; }
   bool on_document_end(error_code&) { return true; }
-  bool on_object_begin(error_code&) {
-    open.emplace_back();
-    return true;
-  }
-  bool on_object_end(std::size_t, error_code&) {
-    open.pop_back();
+  bool on_object_begin(error_code&) { return true; }
+  bool on_object_end(std::size_t count, error_code&) {
+    const auto first = names.end() - static_cast<std::ptrdiff_t>(count);
+    std::sort(first, names.end());
+    const auto same = std::adjacent_find(first, names.end());
+    if (same != names.end() && twice.empty()) twice = same->empty() ? "(empty)" : *same;
+    names.erase(first, names.end());
     return true;
   }
   bool on_array_begin(error_code&) { return true; }
@@ -66,8 +47,7 @@ struct NameHandler {
   }
   bool on_key(json::string_view part, std::size_t, error_code&) {
     name.append(part.data(), part.size());
-    if (!open.back().insert(name) && twice.empty()) twice = name.empty() ? "(empty)" : name;
-    name.clear();
+    names.push_back(std::exchange(name, {}));
     return true;
   }
   bool on_string_part(json::string_view, std::size_t, error_code&) { return true; }
@@ -81,7 +61,7 @@ struct NameHandler {
   bool on_comment_part(json::string_view, error_code&) { return true; }
   bool on_comment(json::string_view, error_code&) { return true; }
 
-  std::vector<Names> open;  ///< Of each open object.
+  std::vector<std::string> names;  ///< Of the open objects so far, the innermost's last.
   std::string name;
   std::string twice;
 };

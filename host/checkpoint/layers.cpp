@@ -278,14 +278,7 @@ class LayerFinder {
                             tensor.dtype_name, tensor.shape_text());
       return add(parts);
     }
-    Unquantized& rest = list_.unquantized.emplace_back();
-    rest.name = name;
-    rest.dtype = tensor.dtype;
-    rest.dtype_name = tensor.dtype_name;
-    rest.shape = tensor.shape;
-    rest.bytes = tensor.data.size();
-    rest.file = index_.path_of(located);
-    rest.why = reason(name, tensor, prefix, part);
+    list_.unquantized.push_back({tensor, index_.path_of(located), reason(name, tensor, prefix, part)});
   }
 
   /// "x_q" with "x_scale": codes of activations, which --input-q takes.

@@ -13,8 +13,8 @@
 
 #include "backends/problem.h"
 #include "host/checkpoint/error.h"
-#include "host/checkpoint/experts.h"
 #include "host/checkpoint/quantization_config.h"
+#include "host/checkpoint/routing.h"
 #include "host/checkpoint/safetensors.h"
 
 namespace ironcl::checkpoint {
@@ -84,14 +84,37 @@ struct LinearLayer {
 };
 
 /// A tensor that is no part of a quantised linear layer.
-struct Unquantized {
-  std::string name;
-  DType dtype = DType::none;
-  std::string dtype_name;
-  std::vector<std::int64_t> shape;
-  std::uint64_t bytes = 0;
+struct Unquantized : Tensor {
   std::filesystem::path file;
   std::string why;  ///< "no scale", "listed in modules_to_not_convert", "not a matrix", ...
+};
+
+/// The matrices of a gated MLP, one entry for each expert, as indices into Checkpoint::layers(): either gate_up
+/// [2 I, H] or gate and up [I, H] each; and down [H, I].
+struct GatedMatrices {
+  std::vector<std::size_t> gate_up, gate, up, down;
+  bool fused() const noexcept { return !gate_up.empty(); }
+};
+
+/// y[t] = sum_j w[t, j] * down_e( silu(gate_e x[t]) * up_e x[t] ), e = ids[t, j], plus the shared expert; biases and
+/// another activation as routing says (gpt-oss).
+struct ExpertsLayer {
+  std::string name;         ///< "model.layers.3.mlp", "model.layers.0.block_sparse_moe".
+  std::int64_t hidden = 0;  ///< H; 0 where the layer is broken and it is not known.
+  std::int64_t width = 0;   ///< I: rows of an expert's gate.
+  Routing routing;
+  Tensor router;                          ///< [E, H] of F32, F16 or BF16: not quantised.
+  std::optional<Tensor> router_bias;      ///< [E] of F32, F16 or BF16: added to the logits.
+  std::optional<Tensor> correction_bias;  ///< [E] of F32: e_score_correction_bias.
+  GatedMatrices experts;
+  std::optional<GatedMatrices> shared;  ///< One entry each.
+  std::int64_t shared_width = 0;        ///< I of the shared expert; 0: there is none.
+  std::optional<Tensor> shared_gate;    ///< [1, H]: the shared expert's output is scaled by sigmoid(x . gate).
+  std::uint64_t bytes = 0;              ///< Bytes of all its tensors.
+  std::optional<Error> problem;         ///< Why it cannot be run as a whole; what is known is filled.
+
+  /// Throws the problem, if there is one.
+  void check() const;
 };
 
 struct OpenOptions {

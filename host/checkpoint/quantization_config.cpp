@@ -1,21 +1,128 @@
 // SPDX-License-Identifier: Apache-2.0
-// What config.json says about quantisation: the two common forms, and which method is whose.
+// What config.json and its like say about quantisation: the readers of each tool's form, and the words for those that
+// are not read.
 #include "host/checkpoint/quantization_config.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
 #include <array>
-#include <boost/json.hpp>
+#include <cctype>
 #include <charconv>
+#include <map>
+#include <utility>
+#include <vector>
 
 #include "host/checkpoint/json_input.h"
-#include "host/checkpoint/writer_configs.h"
 
 namespace ironcl::checkpoint {
 namespace {
 
 namespace json = boost::json;
+
+QuantizationGroup& linear_group(QuantizationConfig& result) {
+  QuantizationGroup& group = result.groups.emplace_back();
+  group.targets = ModuleNames({"Linear"});
+  return group;
+}
+
+/// The grid of quark's {qscheme, group_size}; empty, with `unsupported` filled, where there is no such grid.
+std::optional<ScaleGrid> quark_grid(const Members& scheme, std::string& unsupported) {
+  const std::string name = scheme.text("qscheme").value_or("per_tensor");
+  if (name == "per_tensor") return ScaleGrid{0, 0};
+  if (name == "per_channel" || name == "per_token") return ScaleGrid{1, 0};
+  if (name == "per_group")
+    if (const auto size = scheme.size("group_size")) return ScaleGrid{1, *size};
+  unsupported = fmt::format("qscheme '{}' of quark is not read, only per_tensor, per_channel and per_group", name);
+  return std::nullopt;
+}
+
+/// What quark calls the types of codes.
+constexpr std::array<std::pair<std::string_view, numerics::DType>, 4> kQuarkTypes = {
+    {{"fp8_e4m3", numerics::DType::e4m3fn},
+     {"fp8_e5m2", numerics::DType::e5m2},
+     {"int8", numerics::DType::i8},
+     {"fp4", numerics::DType::e2m1}}};
+
+std::optional<numerics::DType> quark_type(const Members& scheme) {
+  const std::string name = scheme.text("dtype").value_or("");
+  for (const auto& [known, type] : kQuarkTypes)
+    if (known == name) return type;
+  return std::nullopt;
+}
+
+/// quark writes one tensor's scheme, or a list of them where it quantises twice.
+std::optional<Members> quark_scheme(const Members& config, std::string_view name, std::string& unsupported) {
+  const json::value* value = config.find(name);
+  if (value != nullptr && value->is_array()) {
+    unsupported = fmt::format("{} of quark has several stages, which is not read", name);
+    return std::nullopt;
+  }
+  auto scheme = config.object(name);
+  if (!scheme) return std::nullopt;
+  if (!quark_type(*scheme))
+    unsupported = fmt::format("dtype '{}' of quark's {} is not read, only fp8_e4m3, fp8_e5m2, int8 and fp4",
+                              scheme->text("dtype").value_or(""), name);
+  return scheme;
+}
+
+/// What one of modelopt's algorithms means for a group of layers.
+void read_algorithm(const std::string& written, QuantizationGroup& group) {
+  std::string algorithm = written;  // fp8_pb_wo is written in small letters
+  std::transform(algorithm.begin(), algorithm.end(), algorithm.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
+  if (algorithm == "FP8" || algorithm == "W8A8_SQ_PER_CHANNEL") {
+    group.activations = ActivationScheme::fixed;  // the weight's grid follows from its scale
+  } else if (algorithm == "FP8_PER_CHANNEL_PER_TOKEN") {
+    group.weight_grid = group.activation_grid = ScaleGrid{1, 0};
+    group.activations = ActivationScheme::dynamic;
+  } else if (algorithm == "FP8_PB_WO") {
+    group.activations = ActivationScheme::none;
+  } else if (algorithm == "MXFP8") {
+    group.weight_grid = group.activation_grid = ScaleGrid{1, 32};
+    group.activations = ActivationScheme::dynamic;
+    group.activation_rounding = ScaleRounding::power_of_two;
+  } else if (algorithm == "NVFP4") {
+    group.weight_dtype = numerics::DType::e2m1;
+    group.weight_grid = ScaleGrid{1, 16};
+    group.leave_activations();
+  } else {
+    group.unsupported = fmt::format(
+        "is quantised with {} of modelopt, which is not read; quantise with FP8, MXFP8, FP8_PER_CHANNEL_PER_TOKEN, "
+        "FP8_PB_WO or NVFP4",
+        written);
+  }
+}
+
+/// Methods that are not read, by the name in quant_method: what they are, and what helps where it is not the usual.
+struct Unread {
+  std::string_view method, what, help;
+};
+constexpr std::array kUnread = {
+    Unread{"mlx", "the form of MLX (bits packed along K, with scales and biases)", ""},
+    Unread{"tensorrt-llm", "the form of TensorRT-LLM", "export with modelopt's export_hf_checkpoint"},
+    Unread{"inc",
+           "a quantization_config without quant_method, as Intel's Neural Compressor writes it for Gaudi "
+           "(weights stored as [K, N])",
+           "export with its format=\"vllm\""},
+    Unread{"w4afp8", "int4 in bytes (two to an I8) with fp8 activations", "fetch the model's FP8 folder"},
+    Unread{"sdnq", "SDNQ, which may add a low-rank part or rotate", "take the model's fp8 or bf16 files"},
+    Unread{"gemma", "Gemma's quantised release, whose inputs and outputs are quantised too", ""},
+    Unread{"auto-round", "the own form of AutoRound", "export with its format llm_compressor"},
+    Unread{"gptq", "packed integers of GPTQ", ""},
+    Unread{"awq", "packed integers of AWQ", ""},
+    Unread{"aqlm", "codebooks of AQLM", ""},
+    Unread{"vptq", "codebooks of VPTQ", ""},
+    Unread{"spqr", "the sparse form of SpQR", ""},
+    Unread{"higgs", "lookup tables of HIGGS", ""},
+    Unread{"exl3", "trellises of ExLlamaV3", ""},
+    Unread{"hqq", "packed integers of HQQ", ""},
+    Unread{"eetq", "int8 of EETQ, stored as [K, N]", ""},
+    Unread{"bitnet", "ternary codes of BitNet, whose scale divides", ""},
+    Unread{"fp_quant", "FP-Quant, which rotates", ""},
+    Unread{"sinq", "packed integers of SINQ", ""},
+    Unread{"svdquant", "SVDQuant of Nunchaku, four bits with a low-rank part", "take the model's fp8 or bf16 files"},
+};
 
 ActivationScheme scheme_from(const Members& members, std::string_view name, const std::string& text) {
   if (text == "dynamic") return ActivationScheme::dynamic;
@@ -75,6 +182,156 @@ std::optional<Members> quantization_of(const Members& model) {
   return config ? config : model.object("compression_config");
 }
 
+/// modelopt's quant_algo, where config_groups say nothing: what the algorithm's name means. Appends a group.
+void read_modelopt_algorithm(const Members& config, QuantizationConfig& result) {
+  const std::optional<std::string> written = config.text("quant_algo");
+  if (written && result.groups.empty()) read_algorithm(*written, linear_group(result));
+}
+
+/// modelopt's MIXED_PRECISION, {quantized_layers: {name: {quant_algo}}}: a group for each algorithm, whose targets
+/// are the names. False where it is not that.
+bool read_quantized_layers(const Members& config, QuantizationConfig& result) {
+  if (config.text("quant_algo") != "MIXED_PRECISION") return false;
+  const auto layers = config.object("quantized_layers");
+  if (!layers || layers->all().empty()) return false;
+  std::map<std::string, std::vector<std::string>> by_algorithm;
+  for (const auto& [key, value] : layers->all()) {
+    const std::string name(key.data(), key.size());
+    const auto layer = layers->object(name);
+    by_algorithm[layer ? layer->text("quant_algo").value_or("") : ""].push_back(name);
+  }
+  for (auto& [algorithm, names] : by_algorithm) {
+    QuantizationGroup& group = result.groups.emplace_back();
+    group.targets = ModuleNames(std::move(names));
+    read_algorithm(algorithm, group);
+  }
+  return true;
+}
+
+/// fbgemm_fp8 (Meta's): per channel and per token, with an upper bound of the activations' amax. Appends a group.
+void read_fbgemm(const Members& config, QuantizationConfig& result) {
+  QuantizationGroup& group = linear_group(result);
+  group.weight_grid = group.activation_grid = ScaleGrid{1, 0};
+  group.activations = ActivationScheme::dynamic;
+  group.activation_limit = config.number("activation_scale_ub");
+  if (group.activation_limit && !(*group.activation_limit > 0))
+    config.fail("activation_scale_ub", fmt::format("is {}, expected a bound above 0", *group.activation_limit));
+}
+
+/// AMD quark: global_quant_config.{weight, input_tensors}. Appends a group.
+void read_quark(const Members& config, QuantizationConfig& result) {
+  QuantizationGroup& group = linear_group(result);
+  for (const char* member : {"layer_quant_config", "layer_type_quant_config"})
+    if (const auto layers = config.object(member); layers && !layers->all().empty())
+      group.unsupported =
+          fmt::format("is written by quark with a {}, which is not read; quantise all layers alike", member);
+  const auto global = config.object("global_quant_config");
+  if (!global) {
+    group.unsupported = "is written by quark without a global_quant_config, which is not read";
+    return;
+  }
+  for (const char* member : {"output_tensors", "bias"})
+    if (global->find(member) != nullptr)
+      group.unsupported =
+          fmt::format("has quantised {} (quark), which are not computed here; quantise without", member);
+  if (const auto weight = quark_scheme(*global, "weight", group.unsupported)) {
+    group.weight_grid = quark_grid(*weight, group.unsupported);
+    group.weight_dtype = quark_type(*weight);
+    if (const auto axis = weight->number("ch_axis"); axis && *axis != 0 && group.weight_grid == ScaleGrid{1, 0})
+      group.unsupported =
+          fmt::format("has scales along axis {} (ch_axis of quark), which are not read, only 0", *axis);
+    const bool fp4 = group.weight_dtype == numerics::DType::e2m1;
+    if (fp4 && (group.weight_grid != ScaleGrid{1, 32} || weight->text("scale_format") != "e8m0"))
+      group.unsupported = "has fp4 of quark without scales of e8m0 in groups of 32, which is not read";
+  } else if (group.unsupported.empty()) {
+    group.unsupported = "is written by quark without a scheme of its weight, which is not read";
+  }
+  const auto inputs = quark_scheme(*global, "input_tensors", group.unsupported);
+  group.activations = ActivationScheme::none;
+  if (!inputs) return;
+  if (quark_type(*inputs) == numerics::DType::e2m1) return group.leave_activations();
+  group.activation_grid = quark_grid(*inputs, group.unsupported);
+  group.activation_dtype = quark_type(*inputs);
+  if (inputs->flag("symmetric") == false)
+    group.unsupported = "asymmetric activations (input_tensors of quark) are not read; quantise with symmetric: true";
+  group.activations =
+      inputs->flag("is_dynamic").value_or(false) ? ActivationScheme::dynamic : ActivationScheme::fixed;
+}
+
+/// mxfp4 (gpt-oss, transformers): weights of e2m1 beside activations that stay as they come. Appends a group.
+void read_mxfp4(const Members&, QuantizationConfig& result) {
+  QuantizationGroup& group = linear_group(result);
+  group.weight_dtype = numerics::DType::e2m1;
+  group.weight_grid = ScaleGrid{1, 32};
+  group.activations = ActivationScheme::none;
+}
+
+/// Per channel and per token: w8a8_int8, w8a8_fp8 (SGLang, vLLM), smooth_quant (LMDeploy, by its quant_dtype).
+void read_per_channel(const Members& config, QuantizationConfig& result) {
+  QuantizationGroup& group = linear_group(result);
+  group.weight_grid = group.activation_grid = ScaleGrid{1, 0};
+  const std::string type = config.text("quant_dtype").value_or("int8");
+  const bool smooth = result.method == "smooth_quant";
+  if (smooth && type != "int8" && type != "float8_e4m3fn")
+    config.fail("quant_dtype", fmt::format("is '{}', expected int8 or float8_e4m3fn", type));
+  const bool fp8 = smooth ? type != "int8" : result.method == "w8a8_fp8";
+  group.weight_dtype = fp8 ? numerics::DType::e4m3fn : numerics::DType::i8;
+}
+
+/// blockwise_int8 (SGLang): weight_block_size, and token groups as wide.
+void read_block_int8(const Members& config, QuantizationConfig& result) {
+  QuantizationGroup& group = linear_group(result);
+  group.weight_dtype = numerics::DType::i8;
+  group.weight_grid = config.block("weight_block_size");
+  if (!group.weight_grid) config.fail("weight_block_size", "is missing, blockwise_int8 needs it");
+  if (const auto scheme = config.text("activation_scheme"); scheme && *scheme != "dynamic")
+    config.fail("activation_scheme", fmt::format("is '{}', expected dynamic", *scheme));
+  group.activations = ActivationScheme::dynamic;
+  group.activation_grid = ScaleGrid{1, group.weight_grid->group_cols};
+}
+
+/// bitsandbytes: LLM.int8 as weight-only, which is what it comes to but for its rounding of x; four bits are refused.
+void read_bitsandbytes(const Members& config, QuantizationConfig& result) {
+  if (!config.flag("load_in_8bit").value_or(false))
+    return result.refuse(
+        "is of bitsandbytes in four bits (nf4, fp4), which is not read; load_in_8bit is, or quantise to FP8");
+  QuantizationGroup& group = linear_group(result);
+  group.weight_dtype = numerics::DType::i8;
+  group.weight_grid = ScaleGrid{1, 0};
+  group.activations = ActivationScheme::none;
+}
+
+/// Mistral's params.json: quantization.{qformat_weight, qscheme_act}.
+void read_mistral(const Members& config, QuantizationConfig& result) {
+  QuantizationGroup& group = linear_group(result);
+  if (const auto format = config.text("qformat_weight"); format != "fp8_e4m3")
+    group.unsupported = fmt::format("has the qformat_weight '{}' of Mistral, which is not read, only fp8_e4m3",
+                                    format.value_or("null"));
+  const std::string scheme = config.text("qscheme_act").value_or("TENSOR");
+  if (scheme == "NO_SCALES") {
+    group.activations = ActivationScheme::dynamic;
+    group.activation_grid = ScaleGrid{1, 0};
+  } else if (scheme == "TENSOR") {
+    group.activations = ActivationScheme::fixed;
+  } else {
+    config.fail("qscheme_act", fmt::format("is '{}', expected TENSOR, NO_SCALES or null", scheme));
+  }
+}
+
+/// A method without a reader: every layer is refused with what it is and what to do. Appends a group.
+void refuse_method(QuantizationConfig& result) {
+  const auto known = std::find_if(kUnread.begin(), kUnread.end(),
+                                  [&result](const Unread& one) { return one.method == result.method; });
+  if (known == kUnread.end())
+    return result.refuse(
+        fmt::format("is written with quant_method '{}', which is not read; convert it with "
+                    "llmcompressor (FP8)",
+                    result.method));
+  result.refuse(
+      fmt::format("is {}, which is not read; {}", known->what,
+                  known->help.empty() ? "quantise the original model to FP8 with llmcompressor" : known->help));
+}
+
 void read_modelopt(const Members& config, QuantizationConfig& result) {
   if (read_quantized_layers(config, result)) return;
   result.mixed = config.text("quant_algo") == "MIXED_PRECISION";
@@ -85,7 +342,7 @@ void read_modelopt(const Members& config, QuantizationConfig& result) {
 /// What a tool says beside its layers: layer_writers.h.
 void read_elsewhere(const Members&, QuantizationConfig&) {}
 
-/// Which methods are read, and by whom. All others are refused by name (writer_configs.h).
+/// Which methods are read, and by whom. All others are refused by name.
 struct Method {
   std::string_view name;
   void (*read)(const Members& config, QuantizationConfig& result);
@@ -162,6 +419,14 @@ std::optional<ScaleGrid> parse_block(std::string_view text) noexcept {
   if (!take(grid.group_cols) || !text.empty()) return std::nullopt;
   return grid;
 }
+
+void QuantizationGroup::leave_activations() {
+  activations = ActivationScheme::none;
+  activation_dtype.reset();
+  input_scale_unused = leaves_activations = true;
+}
+
+void QuantizationConfig::refuse(std::string why) { linear_group(*this).unsupported = std::move(why); }
 
 QuantizationConfig read_quantization_config(const std::filesystem::path& config_json) {
   const json::object root = read_object(config_json);

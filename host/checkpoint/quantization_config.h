@@ -3,7 +3,7 @@
 //
 // quant_method "fp8" (DeepSeek, Qwen3): weight_block_size, activation_scheme, scale_fmt, modules_to_not_convert or
 // ignored_layers. quant_method "compressed-tensors": config_groups.*.{targets, weights, input_activations}, ignore.
-// Next door: writer_configs.h (the forms of single tools).
+// Single tools have forms of their own. Next door: layer_writers.h (what a layer's file says).
 #pragma once
 
 #include <filesystem>
@@ -51,6 +51,9 @@ struct QuantizationGroup {
   bool offsets = false;                    ///< msModelSlim: weight_offset and input_offset are expected.
   bool cast = false;                       ///< Only cast to fp8: the scale is 1 and stands nowhere.
   std::string unsupported;                 ///< The part of this group that IronCL does not read; empty: none.
+
+  /// Activations of four bits, which are not computed: they stay as they come, and their scales are not used.
+  void leave_activations();
 };
 
 struct QuantizationConfig {
@@ -66,7 +69,14 @@ struct QuantizationConfig {
   /// part, a pattern, an expression), else the first for "Linear"; nullptr where there is none. compressed-tensors
   /// takes them in this order.
   const QuantizationGroup* group_of(std::string_view layer) const;
+  /// Every layer is refused with `why`. Appends a group.
+  void refuse(std::string why);
 };
+
+class Members;
+/// compressed-tensors' config_groups, and modelopt's, which lack a strategy: there the shapes of the scales decide.
+/// Appends a group for each.
+void read_groups(const Members& config, QuantizationConfig& result);
 
 /// The block of "128" (square), "128x256" or "128,256"; empty where the text is none of them.
 std::optional<ScaleGrid> parse_block(std::string_view text) noexcept;

@@ -210,8 +210,8 @@ std::string experts_table(const Checkpoint& checkpoint, bool folded, std::size_t
 std::string unquantized_text(const Checkpoint& checkpoint, bool folded, std::size_t width) {
   std::vector<Row> rows;
   for (const Unquantized& tensor : checkpoint.unquantized())
-    rows.push_back({tensor.name, json::serialize(json::value_from(tensor.shape)), tensor.dtype_name,
-                    static_cast<double>(tensor.bytes), tensor.why});
+    rows.push_back({tensor.name, json::serialize(json::value_from(tensor.shape)), std::string(tensor.dtype_name),
+                    static_cast<double>(tensor.data.size()), tensor.why});
   if (rows.empty()) return {};
   return rows_text({{"name", folded ? "other tensors" : "other tensor", Kind::text},
                     {"shape", "shape", Kind::text},
@@ -247,7 +247,7 @@ std::string sums(const Checkpoint& checkpoint) {
     layer_bytes += layer.bytes;
     unusable += layer.problem ? 1 : 0;
   }
-  for (const Unquantized& tensor : checkpoint.unquantized()) other_bytes += tensor.bytes;
+  for (const Unquantized& tensor : checkpoint.unquantized()) other_bytes += tensor.data.size();
   const std::size_t usable = checkpoint.layers().size() - unusable;
   std::string text = fmt::format("{} quantised layer{}{} ({})", usable, usable == 1 ? "" : "s",
                                  unusable == 0 ? "" : fmt::format(" and {} that cannot be used", unusable),
@@ -266,7 +266,7 @@ std::string bytes_by_kind(const Checkpoint& checkpoint) {
     if (layer.input_scale) bytes["scales of activations"] += static_cast<double>(layer.input_scale->data.size());
   }
   for (const Unquantized& tensor : checkpoint.unquantized())
-    bytes["other tensors, " + tensor.dtype_name] += static_cast<double>(tensor.bytes);
+    bytes[fmt::format("other tensors, {}", tensor.dtype_name)] += static_cast<double>(tensor.data.size());
   report::Table table({{"kind", "kind", Kind::text}, {"bytes", "bytes", Kind::bytes}});
   for (const auto& [kind, sum] : bytes) table.add({kind, sum});
   return report::to_text(table);
@@ -342,7 +342,7 @@ json::object to_json(const checkpoint::Unquantized& tensor) {
   return {{"name", tensor.name},
           {"dtype", tensor.dtype_name},
           {"shape", json::value_from(tensor.shape)},
-          {"bytes", tensor.bytes},
+          {"bytes", tensor.data.size()},
           {"file", tensor.file.filename().string()},
           {"why", tensor.why}};
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layers of experts: names of every family, both orientations of stacked tensors, what is missing, routing out of
 // config.json. The checkpoints of tests/data/experts are of transformers' shapes (make_experts.py).
-#include "host/checkpoint/experts.h"
 
 #include <ctime>
 
