@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "host/quantize/loss.h"
+#include "host/quantize/codec.h"
 #include "host/quantize/scheme.h"
 
 namespace ironcl::quantize {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Rows of a matrix in and out of a scheme's codes and scales. Next door: scheme.h (what they are called in a folder),
-// backends/numerics/quantize.h (the quantiser of activations, with the same rules).
+// Rows of a matrix in and out of a scheme's codes and scales, and what is lost by it. Next door: scheme.h (what they
+// are called in a folder), backends/numerics/quantize.h (the quantiser of activations, with the same rules).
 //
 //   s = amax / largest(code)            in f32, amax at least 1e-10; then as the scale's type stores it:
 //   f32, f16, bf16                      rounded to nearest even
@@ -38,5 +38,21 @@ void encode(const Scheme& scheme, std::span<const float> x, std::int64_t rows, s
 /// The values of `rows` rows of codes, the first of which begins a block.
 void decode(const Scheme& scheme, std::span<const std::byte> codes, std::span<const std::byte> scales,
             std::int64_t rows, std::int64_t cols, float global, std::span<float> x) noexcept;
+
+/// Sums over pairs of values. Pairs with a value that is not finite are counted and else left out.
+struct Loss {
+  std::int64_t count = 0;                   ///< Finite pairs.
+  std::int64_t nonfinite = 0;               ///< Others.
+  std::int64_t zeroed = 0;                  ///< Values other than 0 that became 0.
+  double signal = 0, noise = 0, error = 0;  ///< Sums of x^2, (y - x)^2, |y - x|.
+  double largest_error = 0, largest_value = 0;
+
+  void add(std::span<const float> before, std::span<const float> after) noexcept;
+  void add(const Loss& other) noexcept;
+
+  double mean_error() const noexcept;    ///< Of |y - x|.
+  double snr_db() const noexcept;        ///< 10 log10(signal / noise); infinite where nothing was lost.
+  double zeroed_share() const noexcept;  ///< As a share of the finite values.
+};
 
 }  // namespace ironcl::quantize

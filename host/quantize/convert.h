@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A checkpoint folder into another: file by file, in stripes of rows, on all processors. Next door: plan.h (what
-// becomes of which tensor), codec.h (the numbers), loss.h (what was lost).
+// becomes of which tensor), codec.h (the numbers, and what was lost).
 //
 // OUT appears whole, by a rename. Until then OUT.part holds out/ (what is done) and state.json (what was asked for);
 // a later run with the same wishes keeps the files that are done.
@@ -14,7 +14,6 @@
 #include <vector>
 
 #include "host/quantize/codec.h"
-#include "host/quantize/loss.h"
 #include "host/quantize/plan.h"
 
 namespace ironcl::quantize {

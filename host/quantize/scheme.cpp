@@ -31,13 +31,14 @@ struct Row {
 const std::vector<Row>& rows() {
   using enum DType;
   using enum Dialect;
+  constexpr Dialect ct = compressed_tensors;
   static const std::vector<Row> all = {
       {"block",
        {128, 128},
        f32,
        {e4m3fn, e5m2, i8},
        {f32, bf16, e8m0},
-       {fp8, compressed_tensors, modelopt},
+       {fp8, ct, modelopt},
        "float-quantized",
        "fp8_pb_wo"},
       {"channel",
@@ -45,20 +46,13 @@ const std::vector<Row>& rows() {
        f32,
        {e4m3fn, i8},
        {f32, bf16},
-       {compressed_tensors, modelopt},
+       {ct, modelopt},
        "float-quantized",
        "FP8_PER_CHANNEL_PER_TOKEN"},
-      {"tensor",
-       {0, 0},
-       f32,
-       {e4m3fn, i8},
-       {f32, bf16},
-       {compressed_tensors, fp8, modelopt},
-       "float-quantized",
-       "FP8"},
-      {"mxfp8", {1, 32}, e8m0, {e4m3fn}, {e8m0}, {compressed_tensors, modelopt}, "mxfp8-quantized", "MXFP8"},
-      {"mxfp4", {1, 32}, e8m0, {e2m1}, {e8m0}, {compressed_tensors}, "mxfp4-pack-quantized", ""},
-      {"nvfp4", {1, 16}, e4m3fn, {e2m1}, {e4m3fn}, {compressed_tensors, modelopt}, "nvfp4-pack-quantized", "NVFP4"},
+      {"tensor", {0, 0}, f32, {e4m3fn, i8}, {f32, bf16}, {ct, fp8, modelopt}, "float-quantized", "FP8"},
+      {"mxfp8", {1, 32}, e8m0, {e4m3fn}, {e8m0}, {ct, modelopt}, "mxfp8-quantized", "MXFP8"},
+      {"mxfp4", {1, 32}, e8m0, {e2m1}, {e8m0}, {ct}, "mxfp4-pack-quantized", ""},
+      {"nvfp4", {1, 16}, e4m3fn, {e2m1}, {e4m3fn}, {ct, modelopt}, "nvfp4-pack-quantized", "NVFP4"},
       {"none", {0, 0}, none, {bf16, f16, f32}, {}, {fp8}, "", ""},
   };
   return all;
