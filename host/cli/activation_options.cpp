@@ -15,18 +15,20 @@ namespace ironcl::cli {
 void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
   app_ = &app;
   app.add_option("PATH", path, "checkpoint folder, or one safetensors file")->option_text(" ")->required();
-  CLI::Option* given = app.add_option("--input", input, "activations [M, K], f32, f16 or bf16; devices quantise them")
-                           ->option_text("FILE:TENSOR");
-  app.add_option("--input-q", input_q, "activations as fp8 codes with their scales")
+  CLI::Option* given =
+      app.add_option("--input", given_.input, "activations [M, K], f32, f16 or bf16; devices quantise them")
+          ->option_text("FILE:TENSOR");
+  app.add_option("--input-q", given_.input_q, "activations as fp8 codes with their scales")
       ->option_text("FILE:VALUES,SCALES")
       ->excludes(given);
-  app.add_option("--m", m, may_make_up ? "rows (default: all of the input, 16 where random)" : "rows (default: all)")
+  app.add_option("--m", given_.m,
+                 may_make_up ? "rows (default: all of the input, 16 where random)" : "rows (default: all)")
       ->option_text("M")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{std::numeric_limits<std::int32_t>::max()}));
   if (may_make_up) {
-    app.add_option("--seed", seed, "seed of the random activations used without an input (default: 1)")
+    app.add_option("--seed", given_.seed, "seed of the random activations used without an input (default: 1)")
         ->option_text("N")
-        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53));
+        ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53));  // which every JSON reader keeps
   }
   add_x_dtype(app, x_dtype, "what devices get: f32, f16 or bf16 (default: the input's type; bf16 where random)");
   add_out_dtype(app, out);
@@ -34,7 +36,7 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
   add_x_block(
       app, x_block,
       "block of the activations' scales (default: what the file says,\nelse 1 x the width of a weight block)");
-  app.add_flag("--weight-only", weight_only,
+  app.add_flag("--weight-only", given_.weight_only,
                "leave activations unquantised, whatever the layer says, as engines do that\n"
                "dequantise weights")
       ->excludes(app.get_option("--x-block"))
@@ -48,20 +50,15 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
 
 layer::ActivationSource ActivationOptions::source() const {
   using numerics::DType;
-  check_tensor_ref("--input", input, 1);
-  check_tensor_ref("--input-q", input_q, 2);
+  check_tensor_ref("--input", given_.input, 1);
+  check_tensor_ref("--input-q", given_.input_q, 2);
   check_tensor_ref("--routing", routing, 2);
-  if (!input_q.empty() && !x_dtype.empty())
+  if (!given_.input_q.empty() && !x_dtype.empty())
     usage("--x-dtype is about values, and --input-q brings codes; leave it out");
-  layer::ActivationSource source;
-  source.input = input;
-  source.input_q = input_q;
+  layer::ActivationSource source = given_;
   source.x_block = parse_grid_option("--x-block", x_block);
   if (!x_dtype.empty())
     source.x_dtype = parse_dtype_option("--x-dtype", x_dtype, {DType::f32, DType::f16, DType::bf16});
-  if (m >= 0) source.m = m;
-  source.seed = static_cast<std::uint64_t>(seed);
-  source.weight_only = weight_only;
   return source;
 }
 
@@ -74,14 +71,14 @@ std::vector<std::filesystem::path> ActivationOptions::inputs(const checkpoint::C
                                                              const std::vector<std::string>& named) const {
   std::vector<std::filesystem::path> files = checkpoint.sources();
   std::vector<std::string> refs = named;
-  refs.insert(refs.end(), {input, input_q, routing});
+  refs.insert(refs.end(), {given_.input, given_.input_q, routing});
   for (const std::string& ref : refs)
     if (!ref.empty()) files.emplace_back(ref.substr(0, ref.rfind(':')));
   return files;
 }
 
 void ActivationOptions::check_for_experts(const std::string& name) const {
-  if (input_q.empty() && x_block.empty()) return;
+  if (given_.input_q.empty() && x_block.empty()) return;
   usage("{} is a layer of experts, whose x is quantised on the device in its own groups; give --input", name);
 }
 

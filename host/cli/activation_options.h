@@ -2,7 +2,6 @@
 // The options that say what is multiplied, shared by compare and run.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "host/checkpoint/model.h"
@@ -15,11 +14,7 @@ class App;
 namespace ironcl::cli {
 
 struct ActivationOptions {
-  std::string path, block, x_block, x_dtype, out = "f32", accuracy = "f32";
-  std::string input, input_q, routing;
-  bool weight_only = false;
-  std::int64_t m = -1;    ///< -1: not given.
-  std::int64_t seed = 1;  ///< Up to 2^53, which every JSON reader keeps.
+  std::string path, block, x_block, x_dtype, out = "f32", accuracy = "f32", routing;
 
   /// PATH, --block, --x-block, --x-dtype, --input, --input-q, --m, --out-dtype, --accuracy, --routing; with
   /// `may_make_up`, --seed, and both classes at once.
@@ -38,6 +33,7 @@ struct ActivationOptions {
 
  private:
   const CLI::App* app_ = nullptr;
+  layer::ActivationSource given_;  ///< Without what x_block and x_dtype say.
 };
 
 }  // namespace ironcl::cli

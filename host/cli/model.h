@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// What `ironcl model` asks the Ironwood model about, and what it prints: one product from options, the layers of a
-// checkpoint (model_command.cpp); a layer of experts, by the two grouped kernels (gmm_v1, gmm_v2)
-// with what XLA does between their products, and by the kernel that does it all, fused_moe (model_experts.cpp);
-// reports in words (model_view.cpp).
+// What `ironcl model` asks the Ironwood model about: one product from options, the layers of a checkpoint
+// (model_command.cpp); a layer of experts, by the two grouped kernels (gmm_v1, gmm_v2) with what XLA does between
+// their products, and by the kernel that does it all, fused_moe (model_experts.cpp).
 #pragma once
 
 #include <boost/json/object.hpp>
@@ -54,11 +53,5 @@ std::string experts_text(const boost::json::object& report);
 /// The schedules of all of them in one Chrome trace, a process each; at most `spans` spans of each.
 boost::json::object experts_trace(const ironcl::Device& device, const ExpertOptions& options,
                                   const ModelOptions& model, std::size_t spans);
-
-/// The report of the query "model".
-std::string model_text(const boost::json::object& report);
-
-/// The report of the query "search".
-std::string search_text(const boost::json::object& report);
 
 }  // namespace ironcl::cli

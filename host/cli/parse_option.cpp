@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "backends/words.h"
@@ -74,12 +73,7 @@ std::optional<numerics::ScaleGrid> parse_grid_option(const std::string& option, 
 }
 
 DType parse_out_dtype(const std::string& text) {
-  // The long names are those of PyTorch and of other people's tuners.
-  constexpr std::array<std::pair<std::string_view, DType>, 4> kLong = {
-      {{"float32", DType::f32}, {"float16", DType::f16}, {"half", DType::f16}, {"bfloat16", DType::bf16}}};
-  const auto* const found =
-      std::find_if(kLong.begin(), kLong.end(), [&text](const auto& name) { return name.first == text; });
-  const auto type = found != kLong.end() ? found->second : numerics::parse_dtype(text);
+  const auto type = numerics::parse_dtype(text);
   if (!type || !numerics::is_float(*type)) usage("--out-dtype {}: the result is f32, bf16 or f16", text);
   return *type;
 }

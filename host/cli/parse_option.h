@@ -42,7 +42,7 @@ CLI::Option* add_accuracy(CLI::App& app, std::string& text, bool both);
 /// "128" (square) or "128x128" for `option`; empty text gives nothing. Throws CommandError usage.
 std::optional<numerics::ScaleGrid> parse_grid_option(const std::string& option, const std::string& text);
 
-/// f32, bf16 or f16 of --out-dtype; also float32, bfloat16, float16, half. Throws CommandError usage.
+/// f32, bf16 or f16 of --out-dtype. Throws CommandError usage.
 numerics::DType parse_out_dtype(const std::string& text);
 
 /// An element type of `option`, one of `allowed`. Throws CommandError usage.

@@ -24,6 +24,8 @@
 namespace ironcl::cli {
 namespace {
 
+using numerics::DType;
+
 class RunCommand final : public Command {
  private:
   static constexpr const char* kExamples =
@@ -50,7 +52,7 @@ class RunCommand final : public Command {
   }
 
   ExitStatus run() override {
-    const numerics::DType out = parse_out_dtype(operands_.out);
+    const DType out = parse_out_dtype(operands_.out);
     if (operands_.accuracy == "both")
       usage(
           "--accuracy both (or IRONCL_ACCURACY=both) is for compare and bench: run makes one result; "
@@ -69,6 +71,7 @@ class RunCommand final : public Command {
       if (one.name == layer_) return run_experts(checkpoint, one, source, out, accuracy);
     if (!operands_.routing.empty()) usage("--routing is about layers of experts, and {} is not one", layer_);
     const checkpoint::LinearLayer& layer = layer::find_layer(checkpoint, layer_);
+    layer.check();
     const layer::Activations a = layer::load_activations(source, layer);
     const layer::LayerWeights weights = layer::weights_of(layer);
     const report::Problem problem = layer::describe(layer, a.rule, a.m, out, accuracy);
@@ -78,15 +81,14 @@ class RunCommand final : public Command {
     const layer::Operands operands = layer::operands_of(a, weights);
     const layer::Output result = ranks_.on() ? ranks_.substitute()->run(layer.name, problem, operands).output
                                              : layer::Execution(device, problem, operands).compute();
-    finish(device, result, {tensor("y", problem.d, {problem.m, problem.n}, result.d)},
+    finish(device, result, {{.name = "y", .dtype = problem.d, .shape = {problem.m, problem.n}, .data = result.d}},
            {{"problem", report::to_line(problem)}, {"variant", result.variant}});
     return ExitStatus::ok;
   }
 
  private:
   ExitStatus run_experts(const checkpoint::Checkpoint& checkpoint, const checkpoint::ExpertsLayer& experts_layer,
-                         const layer::ActivationSource& source, numerics::DType out,
-                         numerics::AccuracyClass accuracy) {
+                         const layer::ActivationSource& source, DType out, numerics::AccuracyClass accuracy) {
     operands_.check_for_experts(layer_);
     const auto weights = layer::source_of(checkpoint, experts_layer, !source.weight_only);
     const layer::ExpertsForm& form = weights->form();
@@ -113,21 +115,14 @@ class RunCommand final : public Command {
     }
     const std::vector<std::int64_t> slots = {input.tokens, form.routing.top_k};
     finish(device, result,
-           {tensor("y", out, {input.tokens, form.hidden}, result.d),
-            tensor("ids", numerics::DType::s32, slots, std::as_bytes(std::span(result.routed.ids))),
-            tensor("weights", numerics::DType::f32, slots, std::as_bytes(std::span(result.routed.weights)))},
+           {{.name = "y", .dtype = out, .shape = {input.tokens, form.hidden}, .data = result.d},
+            {.name = "ids", .dtype = DType::s32, .shape = slots, .data = std::as_bytes(std::span(result.routed.ids))},
+            {.name = "weights",
+             .dtype = DType::f32,
+             .shape = slots,
+             .data = std::as_bytes(std::span(result.routed.weights))}},
            {{"layer", form.name}});
     return ExitStatus::ok;
-  }
-
-  static checkpoint::Tensor tensor(const std::string& name, numerics::DType dtype, std::vector<std::int64_t> shape,
-                                   std::span<const std::byte> data) {
-    checkpoint::Tensor made;
-    made.name = name;
-    made.dtype = dtype;
-    made.shape = std::move(shape);
-    made.data = data;
-    return made;
   }
 
   /// Writes the tensors, of which the first is y, and says what was written.

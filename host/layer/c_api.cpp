@@ -65,7 +65,7 @@ ironcl_status ironcl_checkpoint_find_layer(ironcl_checkpoint checkpoint, const c
                                            ironcl_error* error) {
   return guarded(error, [&] {
     require("checkpoint, name or out_layer", checkpoint, name, out_layer);
-    const LinearLayer* found = &layer::find_layer_unchecked(checkpoint->checkpoint, name);
+    const LinearLayer* found = &layer::find_layer(checkpoint->checkpoint, name);
     *out_layer = &checkpoint->layers[static_cast<std::size_t>(found - checkpoint->checkpoint.layers().data())];
   });
 }

@@ -37,7 +37,19 @@ std::string without_numbers(std::string_view text) {
   return shared;
 }
 
-[[noreturn]] void fail_not_found(const Checkpoint& checkpoint, const std::string& name) {
+void check_any(const Checkpoint& checkpoint) {
+  if (!checkpoint.layers().empty()) return;
+  if (checkpoint.problem()) throw *checkpoint.problem();
+  throw checkpoint::Error(ErrorKind::not_found, checkpoint.path(), {},
+                          "there is no quantised linear layer; `ironcl inspect` lists what is there");
+}
+
+template <class Layer>
+const Layer& find(const Checkpoint& checkpoint, const std::vector<Layer>& layers, const std::string& name) {
+  check_any(checkpoint);
+  const auto found =
+      std::find_if(layers.begin(), layers.end(), [&](const Layer& layer) { return layer.name == name; });
+  if (found != layers.end()) return *found;
   std::vector<std::string> known;
   for (const LinearLayer& layer : checkpoint.layers()) known.push_back(layer.name);
   for (const checkpoint::ExpertsLayer& layer : checkpoint.experts()) known.push_back(layer.name);
@@ -48,18 +60,15 @@ std::string without_numbers(std::string_view text) {
                           "has no quantised layer '{}'; {} (`ironcl inspect` lists them)", name, hint);
 }
 
-void check_any(const Checkpoint& checkpoint) {
-  if (!checkpoint.layers().empty()) return;
-  if (checkpoint.problem()) throw *checkpoint.problem();
-  throw checkpoint::Error(ErrorKind::not_found, checkpoint.path(), {},
-                          "there is no quantised linear layer; `ironcl inspect` lists what is there");
-}
-
 }  // namespace
 
 Selection select_layers(const Checkpoint& checkpoint, const std::string& glob) {
   check_any(checkpoint);
-  if (glob.find_first_of("*?[") == std::string::npos) return {{&find_layer(checkpoint, glob)}, {}};
+  if (glob.find_first_of("*?[") == std::string::npos) {
+    const LinearLayer& layer = find_layer(checkpoint, glob);
+    layer.check();
+    return {{&layer}, {}};
+  }
   Selection selection;
   for (const LinearLayer* layer : checkpoint.match(glob)) {
     if (layer->problem)
@@ -68,7 +77,7 @@ Selection select_layers(const Checkpoint& checkpoint, const std::string& glob) {
       selection.layers.push_back(layer);
   }
   if (!selection.layers.empty()) return selection;
-  if (selection.left_out.size() == 1) find_layer(checkpoint, selection.left_out.front().layer);  // throws
+  if (selection.left_out.size() == 1) find_layer(checkpoint, selection.left_out.front().layer).check();
   throw none_usable(checkpoint.path(), selection.left_out);
 }
 
@@ -79,16 +88,6 @@ std::vector<const checkpoint::ExpertsLayer*> match_experts(const Checkpoint& che
   return found;
 }
 
-const checkpoint::ExpertsLayer& find_experts(const Checkpoint& checkpoint, const std::string& name) {
-  for (const checkpoint::ExpertsLayer& layer : checkpoint.experts()) {
-    if (layer.name != name) continue;
-    layer.check();
-    return layer;
-  }
-  check_any(checkpoint);
-  fail_not_found(checkpoint, name);
-}
-
 LeftOut left_out(const LinearLayer& layer, const checkpoint::Error& error) {
   std::string reason = error.message();
   if (!error.tensor().empty()) reason = fmt::format("'{}' {}", error.tensor(), reason);
@@ -97,18 +96,11 @@ LeftOut left_out(const LinearLayer& layer, const checkpoint::Error& error) {
 }
 
 const LinearLayer& find_layer(const Checkpoint& checkpoint, const std::string& name) {
-  const LinearLayer& layer = find_layer_unchecked(checkpoint, name);
-  layer.check();
-  return layer;
+  return find(checkpoint, checkpoint.layers(), name);
 }
 
-const LinearLayer& find_layer_unchecked(const Checkpoint& checkpoint, const std::string& name) {
-  check_any(checkpoint);
-  const auto& layers = checkpoint.layers();
-  const auto found =
-      std::find_if(layers.begin(), layers.end(), [&name](const LinearLayer& layer) { return layer.name == name; });
-  if (found == layers.end()) fail_not_found(checkpoint, name);
-  return *found;
+const checkpoint::ExpertsLayer& find_experts(const Checkpoint& checkpoint, const std::string& name) {
+  return find(checkpoint, checkpoint.experts(), name);
 }
 
 std::string pattern_of(std::string_view layer) {

@@ -45,16 +45,10 @@ Selection select_layers(const checkpoint::Checkpoint& checkpoint, const std::str
 std::vector<const checkpoint::ExpertsLayer*> match_experts(const checkpoint::Checkpoint& checkpoint,
                                                            const std::string& glob);
 
-/// The layer of experts with exactly that name. Throws checkpoint::Error: not_found, with names that are near; its
-/// problem.
-const checkpoint::ExpertsLayer& find_experts(const checkpoint::Checkpoint& checkpoint, const std::string& name);
-
-/// The layer with exactly that name. Throws checkpoint::Error: not_found, with names that are near; its problem.
+/// The layer, or the layer of experts, with exactly that name, with its problem where it has one. Throw
+/// checkpoint::Error not_found, with names that are near.
 const checkpoint::LinearLayer& find_layer(const checkpoint::Checkpoint& checkpoint, const std::string& name);
-
-/// The layer of that name, with its problem where it has one. Throws checkpoint::Error not_found.
-const checkpoint::LinearLayer& find_layer_unchecked(const checkpoint::Checkpoint& checkpoint,
-                                                    const std::string& name);
+const checkpoint::ExpertsLayer& find_experts(const checkpoint::Checkpoint& checkpoint, const std::string& name);
 
 /// "model.layers.*.mlp.down_proj" of "model.layers.17.mlp.down_proj": parts that are numbers become *.
 std::string pattern_of(std::string_view layer);

@@ -247,29 +247,18 @@ void write_file(const fs::path& path, std::string_view bytes) {
   file.commit();
 }
 
-namespace {
-
-void check_output(const fs::path& output, const Target& target, const std::vector<fs::path>& inputs) {
-  for (const fs::path& input : inputs) {
-    std::error_code error;  // where one of them is not there
-    if (fs::equivalent(output, input, error))
-      throw FileError(output, "it is an input of this command and would be overwritten", "name another file");
-  }
-  if (!target.replace || target.there) return;
-  const fs::path folder = target.path.has_parent_path() ? target.path.parent_path() : fs::path(".");
-  if (::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) fail(output, errno);
-}
-
-}  // namespace
-
 void check_outputs(const std::vector<fs::path>& outputs, const std::vector<fs::path>& inputs) {
   std::vector<fs::path> files;
   for (const fs::path& output : outputs) {
     if (output.empty()) continue;
     const Target target = find_target(output);
-    check_output(output, target, inputs);
+    std::error_code error;  // where one of them is not there
+    for (const fs::path& input : inputs)
+      if (fs::equivalent(output, input, error))
+        throw FileError(output, "it is an input of this command and would be overwritten", "name another file");
     if (!target.replace) continue;  // a stream takes one after the other
-    std::error_code error;
+    const fs::path folder = target.path.has_parent_path() ? target.path.parent_path() : fs::path(".");
+    if (!target.there && ::faccessat(AT_FDCWD, folder.c_str(), W_OK | X_OK, AT_EACCESS) != 0) fail(output, errno);
     const fs::path file = fs::weakly_canonical(target.path, error);
     if (std::find(files.begin(), files.end(), file) != files.end())
       throw FileError(output, "another output of this command goes there too", "name another file");
