@@ -69,6 +69,7 @@
 #define BLOCK_OF_WARP(block) (block)
 #define IF_OF_WARP(condition) if (condition)
 #define ADD_OF_WARP(there, scale, part, sum) fma(scale, part, sum)
+#define WORD_OF_WARP(there, word) (word)
 #elif defined(MMA_BY_HAND)
 #include "mma_by_hand.cl"
 #endif
@@ -214,7 +215,7 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
   }
 #endif
 #if FOUR_BITS && A_SCALE_TYPE == 0
-#define LOAD_TOKENS_SCALES(S, K) UNROLL for (int j = 0; j < 2 * T; ++j) sr[S][0][j] = 1.0f;
+#define LOAD_TOKENS_SCALES(S, K)
 #elif FOUR_BITS
 #define LOAD_TOKENS_SCALES(S, K)                                                                                      \
   UNROLL for (int j = 0; j < 2 * T; ++j) UNROLL for (int q = 0; q < PER_BLOCK; ++q)                                   \
@@ -320,7 +321,17 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
   } while (0)
 // Of K groups of A's scales shorter than a K block: whether this work-item's k are in group q of it.
 #define OF_K_GROUP(q) (PER_BLOCK == 1 || t * PER_BLOCK / 4 == (uint)(q) ? 0xffffffffu : 0u)
+// What products are added to: without scales of A the totals themselves.
+#if A_SCALE_TYPE == 0
+#define PRODUCT_SUMS(of, u) sum[j / 2][u]
 #else
+#define PRODUCT_SUMS(of, u) c[of][u]
+#endif
+#define SUM(j, u, e) sum[(j) / 2][u][2 * ((j) % 2) + (e)]
+#define SUMS_HELD [NG / 2][T][4]
+#else
+#define SUM(j, u, e) sum[j][u][e]
+#define SUMS_HELD [NG][T][2]
 #define OF_SCALES float
 #define SCALES_HELD [PER_BLOCK][SCALES_B]
 // Scales of B: one for the columns of a block of 128, of which a work-group has at most two, or one a column. With gates and ups in turns
@@ -361,6 +372,14 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
 {
   __local float parts[WARPS][COLUMNS][8 * T + 1];
   WARP_SCRATCH
+#if defined(PTX_SM_80) && FOUR_BITS && A_SCALE_TYPE == 0 && TILE_M <= 8 && WARPS == 8
+  // As many work-groups to a multiprocessor as one row of 7168 columns needs at once, with all registers that this leaves.
+#if COLUMNS == 16
+  asm volatile("//at_once 4\n");
+#elif COLUMNS == 32
+  asm volatile("//at_once 3\n");
+#endif
+#endif
   if (m <= 0) return;
 #if FOUR_BITS
   __local uint scale_words[256];
@@ -401,13 +420,13 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
     uint token_rows[T]; // of A, whose codes or values this work-item loads
     UNROLL for (int j = 0; j < T; ++j) token_rows[j] = (uint)ROW_OF_A(first_row + TOKEN_ROW(j));
     uint wr[DEPTH][WORDS_B * NG], ar[TOKENS_DEPTH][TOKENS * T];
-    float sr[TOKENS_DEPTH][PER_BLOCK][SUMS_OF_ROWS], sum[NG][T][2];
+    float sr[TOKENS_DEPTH][PER_BLOCK][SUMS_OF_ROWS], sum SUMS_HELD;
     OF_SCALES cr[DEPTH]SCALES_HELD;
     UNROLL for (int s = 0; s < TOKENS_DEPTH; ++s) {
       UNROLL for (int i = 0; i < TOKENS * T; ++i) ar[s][i] = 0;
       UNROLL for (int q = 0; q < PER_BLOCK; ++q) UNROLL for (int i = 0; i < SUMS_OF_ROWS; ++i) sr[s][q][i] = 0.f;
     }
-    UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) sum[j][u][0] = sum[j][u][1] = 0.f;
+    UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) SUM(j, u, 0) = SUM(j, u, 1) = 0.f;
     UNROLL for (int s = 0; s < DEPTH; ++s) {
       IF_OF_WARP(s < count) {
         const uint block = BLOCK_OF_WARP(warp + s * WARPS);
@@ -440,8 +459,10 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
 #if FOUR_BITS
           // Sixteen columns after the other, the first operand: the next codes of some are on their way while others are multiplied.
           UNROLL for (int j = 0; j < NG; j += 2) {
+#if A_SCALE_TYPE != 0
             float c[PER_BLOCK][T][4];
             UNROLL for (int q = 0; q < PER_BLOCK; ++q) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int i = 0; i < 4; ++i) c[q][u][i] = 0.f;
+#endif
             const uint scales = cr[s][j / 2];
             UNROLL for (int q = 0; q < 2; ++q) {
               uint pairs[2][8];
@@ -455,11 +476,14 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
                 UNROLL for (int h = 0; h < 2; ++h) UNROLL for (int p = 0; p < 8; ++p) MUL_PAIRS(pairs[h][p], pairs[h][p], FACTOR(scales, h));
 #endif
               UNROLL for (int i = 0; i < 4; ++i) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int of = 0; of < PER_BLOCK; ++of)
-                MMA_M16N8K16(c[of][u], pairs[0][2 * i], pairs[1][2 * i], pairs[0][2 * i + 1], pairs[1][2 * i + 1],
-                             ar[0][16 * u + 8 * q + 2 * i] & OF_K_GROUP(of), ar[0][16 * u + 8 * q + 2 * i + 1] & OF_K_GROUP(of));
+                MMA_M16N8K16(PRODUCT_SUMS(of, u), pairs[0][2 * i], pairs[1][2 * i], pairs[0][2 * i + 1], pairs[1][2 * i + 1],
+                             WORD_OF_WARP(IS_THERE(s), ar[0][16 * u + 8 * q + 2 * i]) & OF_K_GROUP(of),
+                             WORD_OF_WARP(IS_THERE(s), ar[0][16 * u + 8 * q + 2 * i + 1]) & OF_K_GROUP(of));
             }
+#if A_SCALE_TYPE != 0
             UNROLL for (int q = 0; q < PER_BLOCK; ++q) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 4; ++e)
-              sum[j + e / 2][u][e % 2] = ADD_OF_WARP(IS_THERE(s), sr[0][q][2 * u + e % 2], c[q][u][e], sum[j + e / 2][u][e % 2]);
+              sum[j / 2][u][e] = ADD_OF_WARP(IS_THERE(s), sr[0][q][2 * u + e % 2], c[q][u][e], sum[j / 2][u][e]);
+#endif
             IF_OF_WARP(more) LOAD_WEIGHTS_OF(s, next, j);
           }
           IF_OF_WARP(first + s + 1 < count) {
@@ -560,7 +584,7 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
       }
     }
     UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e)
-      parts[warp][8 * j + (FOUR_BITS ? g : LINE_OF(e))][8 * u + (FOUR_BITS ? 2 * t + e : g)] = sum[j][u][e];
+      parts[warp][8 * j + (FOUR_BITS ? g : LINE_OF(e))][8 * u + (FOUR_BITS ? 2 * t + e : g)] = SUM(j, u, e);
     barrier(CLK_LOCAL_MEM_FENCE);
     // Lines of even number and the next ones are columns side by side: a gate and its up.
     for (uint o = tid; o < OF_D(COLUMNS) * 8 * T; o += 32 * WARPS) {

@@ -111,3 +111,4 @@ static inline void multiply_by_hand(float* sums, __local const uint* of_warp, ui
 #define BLOCK_OF_WARP(block) min((uint)(block), blocks - 1)
 #define IF_OF_WARP(condition)
 #define ADD_OF_WARP(there, scale, part, sum) ((there) ? fma(scale, part, sum) : (sum))
+#define WORD_OF_WARP(there, word) ((there) ? (word) : 0u)

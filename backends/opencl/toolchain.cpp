@@ -90,10 +90,24 @@ cl::Program TwoStep::load(const BuildRequest& request, const std::vector<unsigne
   return program;
 }
 
+namespace {
+
+/// Tells each kernel with a required work-group size how many of those a multiprocessor holds.
+void hold_at_once(std::string& ptx, std::string_view work_groups) {
+  constexpr std::string_view kRequired = ".reqntid ";
+  for (std::size_t at = 0; (at = ptx.find(kRequired, at)) != std::string::npos;) {
+    at = ptx.find('\n', at);
+    if (at == std::string::npos) break;
+    ptx.insert(at, "\n.minnctapersm " + std::string(work_groups));
+  }
+}
+
+}  // namespace
+
 // An OpenCL compiler that targets sm_90 refuses wgmma and setmaxnreg, which belong to sm_90a; the same driver's
 // assembler takes them. Operands are substituted in comments as well, so register allocation has already seen them.
 std::string rewrite_to_sm_90a(const std::string& binary) {
-  constexpr std::string_view kTarget = ".target sm_90", kMarker = "//sm_90a ", kRequired = ".reqntid ";
+  constexpr std::string_view kTarget = ".target sm_90", kMarker = "//sm_90a ";
   std::string ptx = binary.substr(0, binary.find('\0'));  // The driver's text ends in zeros.
   const std::size_t target = ptx.find(kTarget);
   if (target == std::string::npos)
@@ -104,16 +118,26 @@ std::string rewrite_to_sm_90a(const std::string& binary) {
   if (ptx.compare(target, kTarget.size() + 1, ".target sm_90a") != 0)
     throw std::invalid_argument("the driver's PTX is not for sm_90 but for a later one");
   for (std::size_t at = 0; (at = ptx.find(kMarker, at)) != std::string::npos;) ptx.erase(at, kMarker.size());
-  for (std::size_t at = 0; (at = ptx.find(kRequired, at)) != std::string::npos;) {
-    at = ptx.find('\n', at);
-    if (at == std::string::npos) break;
-    ptx.insert(at, "\n.minnctapersm 1");
-  }
+  hold_at_once(ptx, "1");
+  return ptx + '\0';
+}
+
+std::string rewrite_at_once(const std::string& binary) {
+  constexpr std::string_view kMarker = "//at_once ";
+  const std::size_t at = binary.find(kMarker);
+  if (at == std::string::npos) return binary;
+  std::string ptx = binary.substr(0, binary.find('\0'));
+  hold_at_once(ptx, binary.substr(at + kMarker.size(), 1));
   return ptx + '\0';
 }
 
 const Toolchain& ptx_sm_90a() {
   static const TwoStep toolchain("ptx-sm_90a-1", rewrite_to_sm_90a, " -cl-nv-verbose");
+  return toolchain;
+}
+
+const Toolchain& ptx_at_once() {
+  static const TwoStep toolchain("ptx-at-once-1", rewrite_at_once, " -cl-nv-verbose");
   return toolchain;
 }
 

@@ -77,6 +77,13 @@ std::string rewrite_to_sm_90a(const std::string& ptx);
 /// The toolchain of rewrite_to_sm_90a.
 const Toolchain& ptx_sm_90a();
 
+/// PTX whose kernels leave registers for as many work-groups to a multiprocessor as its text says in one digit behind
+/// "//at_once ", and take all that those leave: what OpenCL has no words for. Other text stays as it is.
+std::string rewrite_at_once(const std::string& binary);
+
+/// The toolchain of rewrite_at_once.
+const Toolchain& ptx_at_once();
+
 /// Builds `program` and throws BuildFailure with the driver's log where that fails.
 void build_or_throw(const cl::Program& program, const cl::Device& device, const std::string& options);
 

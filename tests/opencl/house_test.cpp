@@ -182,6 +182,9 @@ TEST(OpenClToolchains, MarkedLinesOfPtxBecomeInstructions) {
             std::string(".version 8.7\n.target sm_90a, debug\n.entry f(\n)\n.reqntid 384, 1, 1\n.minnctapersm 1\n{\n"
                         "wgmma.fence;\nret; // sm_90a\n}\n") +
                 '\0');
+  const std::string four = rewrite_at_once(ptx + "//at_once 4\n" + std::string(2, '\0'));
+  EXPECT_NE(four.find(".reqntid 384, 1, 1\n.minnctapersm 4\n"), std::string::npos) << four;
+  EXPECT_EQ(rewrite_at_once(ptx), ptx);
   EXPECT_THROW(rewrite_to_sm_90a("poclbin"), std::invalid_argument);
   EXPECT_THROW(rewrite_to_sm_90a(".target sm_80\n"), std::invalid_argument);
   EXPECT_THROW(rewrite_to_sm_90a(".target sm_900\n"), std::invalid_argument);
