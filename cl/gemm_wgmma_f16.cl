@@ -26,7 +26,7 @@
 // A: f16 as forms/forms.h lays it out, with its scales, before which lie the counters of parts. B: forms/forms.h.
 // Local memory, all of it of arrays of the kernel's own (docs/opencl.md): ring 65536 (40960 with five slots), scales 3 * TILE_M * 5,
 // barriers 112 (128), parts 16 B = 69504 B with the defaults; with D of 16 bits 4096 B of lines besides, and of scales and their
-// barriers two stages, not three, if TILE_M is 256: 72304 B.
+// barriers two stages, not three, if TILE_M is 256: 72304 B. With D in codes 33792 B of its values.
 // Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.
 #include "tile.cl"
 
@@ -56,6 +56,8 @@
 #undef B_SCALE_ROWS
 #define B_SCALE_ROWS 1  // The columns of a block have two scales, of gates and of ups.
 #endif
+#define COLUMNS_HELD 128
+#define THREADS_HELD 256
 #include "transposed_d.cl"
 
 #define TOKENS TILE_M
@@ -64,8 +66,8 @@
 #define SLOTS (WHOLE ? 4 : 5)
 #define SLOT_BYTES (WHOLE ? 16384u : 8192u)
 // D of 16 bits leaves whole tiles by lines of 128 bytes, through local memory.
-#ifdef ACTIVATION
-#define STAGED 0  // Lines of D have half as many columns.
+#if defined(ACTIVATION) || defined(D_SCALE_TYPE)
+#define STAGED 0  // Lines of D have half as many columns, or leave in codes.
 #else
 #define STAGED (D_TYPE != TYPE_F32)
 #endif
@@ -219,6 +221,15 @@ static inline uint products_of(scheduled_tile here) { return min((uint)(here.end
       STORE_ROWS();                                                                                                             \
     }                                                                                                                           \
   } while (0)
+#elif defined(D_SCALE_TYPE)
+#define LEAVE_TILE()                                           \
+  do {                                                         \
+    PLACE_OF(t);                                               \
+    UNROLL for (int v = 0; v < PRODUCTS; ++v) {                \
+      OUT_IN_CODES(v, sum[v], tn_ * 128u);                     \
+      UNROLL for (int i = 0; i < 32; ++i) sum[v][i] = 0.0f;    \
+    }                                                          \
+  } while (0)
 #else
 #define LEAVE_TILE() \
   do {               \
@@ -250,6 +261,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_f1
 #if STAGED
   __local uchar of_lines[2 * LINES_BYTES] __attribute__((aligned(128)));
   const uint lines = LOCAL_ADDRESS(of_lines);
+#elif defined(D_SCALE_TYPE)
+  __local float lines_of_d[64 * LINE_FLOATS] __attribute__((aligned(16)));
 #endif
   PARTS_MEMORY
   const uint ring = LOCAL_ADDRESS(slots), scales = LOCAL_ADDRESS(products);

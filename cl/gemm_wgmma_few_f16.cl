@@ -42,6 +42,8 @@
 #define LAST_ADDS (SPLIT_K > 1 && TILE_N == 64)
 #include "parts.cl"
 #include "ptx.cl"
+#define COLUMNS_HELD TILE_N
+#define THREADS_HELD (2 * TILE_N)
 #include "transposed_d.cl"
 
 // K blocks on their way or in use, of tokens and of weights, multiples of K_GROUPS: a warpgroup that met a slot whose last use it has not
@@ -319,6 +321,11 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fe
     return;
   }
 #endif
+#ifdef D_SCALE_TYPE
+  __local float *lines_of_d = (__local float *)ring_of_b;  // All weights are used.
+  UNROLL for (int v = 0; v < PRODUCTS; ++v) OUT_IN_CODES(v, sum[v], col_tile * TILE_N);
+#else
   UNROLL for (int v = 0; v < PRODUCTS; ++v) UNROLL for (int i = 0; i < 8; ++i) OUT(v, i, sum[v] + 4 * i);
+#endif
 }
 #endif  // Without what PTX_SM_90 promises this file is empty.

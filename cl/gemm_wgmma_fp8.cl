@@ -60,6 +60,11 @@
 #include "parts.cl"
 #include "ptx.cl"
 #include "tile_order.cl"
+#ifdef D_SCALE_TYPE
+#define COLUMNS_HELD OUT_COLUMNS
+#define LINE_FLOATS (OUT_LINE / 4)
+#include "codes_of_lanes.cl"
+#endif
 
 // Tiles whose columns begin and end within blocks of B, and so within those that have a scale.
 #define UNEVEN (TILE_N != 64 && TILE_N != 128 && TILE_N != 256)
@@ -78,15 +83,21 @@
 #define REGS_OF_FEEDERS 24
 #define REGS_OF_OTHERS 240
 #define SCALE_BYTES (512u + (COLUMN_SCALES > 2 ? 48u : 32u))  // 128 row scales; one of each 128 columns in 16 bytes.
-#if D_TYPE == TYPE_F32
+#if D_TYPE == TYPE_F32 || defined(D_SCALE_TYPE)
 #define D_BYTES 4u
 #else
 #define D_BYTES 2u
 #endif
 // A warp's 16 rows of D on their way out, all columns of 16 bits: lines so far apart that four rows meet no bank twice.
+#ifdef D_SCALE_TYPE
+#define OUT_COLUMNS (TILE_N < 128 ? TILE_N : 128)  // D in codes: values of eight rows at a time.
+#define OUT_ROWS 8
+#else
 #define OUT_COLUMNS (TILE_N == 64 || D_BYTES == 2 ? TILE_N : TILE_N / 64 * 32)
+#define OUT_ROWS 16
+#endif
 #define OUT_LINE (OUT_COLUMNS * D_BYTES + (OUT_COLUMNS * D_BYTES % 64 == 0 ? 32u : 0u))
-#define OUT_BYTES (16 * OUT_LINE)
+#define OUT_BYTES (OUT_ROWS * OUT_LINE)
 #define PIECE (BLOCK_BYTES >> 4)  // A block further in a descriptor.
 // A product: columns of it, chunks of eight of those, and how it is called.
 #define PRODUCTS (TILE_N > 128 ? 2 : 1)
@@ -390,7 +401,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #define NOTE_PLACE() do { here = OF_TILE_OF_ROWS(row); here.first += (int)warp * 16; d_col = col * TILE_N; NOTE_BIAS(); } while (0)
   // A warp's 16 rows of D on their way out, and this work-item's four columns of the first of them.
   const uint out_lines = LOCAL_ADDRESS(out_rows) + warp * OUT_BYTES, my_out = out_lines + (lane >> 2) * OUT_LINE + (lane & 3) * 4 * D_BYTES;
-#if D_TYPE == TYPE_F32
+#if D_BYTES == 4u
 #define d_word uint
 #define PUT(AT, X0, X1, X2, X3) STORE_LOCAL_F4(AT, X0, X1, X2, X3)
 #else
@@ -408,7 +419,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
 #define PUT_ROW(S, E, SIXTEENS, C, AT)                                                                                 \
   UNROLL for (int i_ = 0; i_ < (SIXTEENS); ++i_) {                                                                     \
     const uint c_ = (C) + 16 * i_ + (lane & 3) * 4;                                                                    \
-    PUT(my_out + (E) * 4 * OUT_LINE + ((AT) + i_ * 16) * D_BYTES, VALUE_PUT((S)[8 * i_ + E], E, c_), VALUE_PUT((S)[8 * i_ + E + 1], E, c_ + 1), \
+    PUT(my_out + (E) * (OUT_ROWS - 8) / 2 * OUT_LINE + ((AT) + i_ * 16) * D_BYTES, VALUE_PUT((S)[8 * i_ + E], E, c_), VALUE_PUT((S)[8 * i_ + E + 1], E, c_ + 1), \
         VALUE_PUT((S)[8 * i_ + E + 4], E, c_ + 2), VALUE_PUT((S)[8 * i_ + E + 5], E, c_ + 3));                         \
   }
 #define PUT_ROWS(S, SIXTEENS, C, AT) do { PUT_ROW(S, 0, SIXTEENS, C, AT); PUT_ROW(S, 2, SIXTEENS, C, AT); } while (0)
@@ -433,6 +444,20 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     }                                                                                                                  \
   } while (0)
 // Stores COLUMNS of tile (row, col), from its column FIRST on.
+#ifdef D_SCALE_TYPE
+#define STORE(FIRST, COLUMNS)                                                                                          \
+  do {                                                                                                                 \
+    NOTE_PLACE();                                                                                                      \
+    d_col += (FIRST);                                                                                                  \
+    UNROLL for (int c = 0; c < (COLUMNS); c += OUT_COLUMNS) UNROLL for (int e = 0; e < 4; e += 2) {                    \
+      SYNC_WARP();                                                                                                     \
+      PUT_ROW(sum + c / 2, e, OUT_COLUMNS / 16, d_col + c, 0);                                                         \
+      SYNC_WARP();                                                                                                     \
+      PUT_ROWS_OF_CODES(out_lines, 8u, (uint)here.first + 4 * e, (uint)here.end, d_col + c, 0u, 1u, 0);                \
+    }                                                                                                                  \
+    UNROLL for (int i = 0; i < (COLUMNS) / 2; ++i) sum[i] = 0.f;                                                       \
+  } while (0)
+#else
 #define STORE(FIRST, COLUMNS)                                                                                          \
   do {                                                                                                                 \
     NOTE_PLACE();                                                                                                      \
@@ -446,6 +471,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     }                                                                                                                  \
     UNROLL for (int e = 0; e < (COLUMNS) / 2; ++e) sum[e] = 0.f;                                                       \
   } while (0)
+#endif
 
 #if IN_PARTS
 #define PART_AT(Z) (scratch + scratch_at + (((ulong)(get_group_id(0) % rest_) * parts_ + (Z)) * (UNITS * 8 * 256u) + tid) * 4u)

@@ -106,6 +106,28 @@
     const float y0_ = VALUE_1(S, first_, column_), y1_ = VALUE_3(S, first_, column_);                   \
     OUT_ROW();                                                                                          \
   } while (0)
+#ifdef D_SCALE_TYPE
+// D in codes: of 64 rows at a time all columns of the tile change hands in the local memory at `lines_of_d`. COLUMNS_HELD of them are made
+// by THREADS_HELD work-items; this one's first column is IN_TILE columns from the tile's first.
+#define LINE_FLOATS (COLUMNS_HELD + 4)
+#include "codes_of_lanes.cl"
+#define PUT_FOUR(V, J, S, IN_TILE)                                                                                        \
+  do {                                                                                                                    \
+    const uint first_ = d_m + (V) * 64 + 8 * (J) + 2 * tl, column_ = col + odd;                                           \
+    __local float *to_ = lines_of_d + (8 * (J) + 2 * tl) * LINE_FLOATS + (IN_TILE) + odd;                                 \
+    to_[0] = VALUE_0(S, first_, column_);                                                                                 \
+    to_[2] = VALUE_2(S, first_, column_);                                                                                 \
+    to_[LINE_FLOATS] = VALUE_1(S, first_, column_);                                                                       \
+    to_[LINE_FLOATS + 2] = VALUE_3(S, first_, column_);                                                                   \
+  } while (0)
+#define OUT_IN_CODES(V, SUMS, FIRST_COLUMN)                                                                               \
+  if (d_m + (V) * 64 < d_end) {                                                                                           \
+    BAR_NAMED(4, THREADS_HELD);                                                                                           \
+    UNROLL for (int j_ = 0; j_ < 8; ++j_) PUT_FOUR(V, j_, (SUMS) + 4 * j_, col - (FIRST_COLUMN));                         \
+    BAR_NAMED(4, THREADS_HELD);                                                                                           \
+    PUT_ROWS_OF_CODES(LOCAL_ADDRESS(lines_of_d), 64u, d_m + (V) * 64, d_end, FIRST_COLUMN, warp, THREADS_HELD / 32u, BIASES_HERE); \
+  }
+#endif
 // The shares MINE, a bit each, of a tile in PARTS_ parts, which lie from FROM on: added up and let out.
 #define ADD_SHARES(MINE, PARTS_, FROM)                                                                             \
   do {                                                                                                             \

@@ -102,7 +102,9 @@ inline double shared_rounds(std::int64_t tiles, const Sharing& s, const Problem&
 /// unknown to the host, and sharing cost more than it gave there.
 inline bool last_round_is_shared(std::int64_t tiles, double unshared, const Sharing& s, const Problem& p,
                                  const Features& f) {
-  return !p.repeatable && !p.scheduled && tiles > f.compute_units && shared_rounds(tiles, s, p, f) < unshared;
+  // Parts of K would leave the codes of a quantised D to a step after the kernel, which costs more.
+  return !p.repeatable && !p.scheduled && !holds_groups_of_d(p, 128) && tiles > f.compute_units &&
+         shared_rounds(tiles, s, p, f) < unshared;
 }
 
 /// Dense problems of more rows than few-row kernels have tiles for, whose tiles can be counted.

@@ -24,9 +24,13 @@ std::span<const Variant> variants() {
   return all;
 }
 
-int width_for_d(const Problem& p, const std::vector<int>& widths) {
+bool holds_groups_of_d(const Problem& p, std::int64_t columns) {
   const std::int64_t group = p.d_group();
-  const auto holds = [&](int width) { return group != 0 && width / (p.gated() ? 2 : 1) % group == 0; };
+  return group != 0 && columns != 0 && columns / (p.gated() ? 2 : 1) % group == 0;
+}
+
+int width_for_d(const Problem& p, const std::vector<int>& widths) {
+  const auto holds = [&](int width) { return holds_groups_of_d(p, width); };
   const auto found = std::find_if(widths.begin(), widths.end(), holds);
   return found != widths.end() ? *found : widths.front();
 }
@@ -104,10 +108,9 @@ std::pair<DType, DType> trial_codes(const Variant& variant) {
 }
 
 bool makes_codes_of_d(const Variant& variant, const Tuning& tuning, const Problem& problem) {
-  const std::int64_t group = problem.d_group();
-  if (group == 0 || variant.d_columns == nullptr) return false;
-  const std::int64_t columns = variant.d_columns(tuning) / (problem.gated() ? 2 : 1), all = problem.d_cols();
-  return columns != 0 && (columns % group == 0 || (group > all && columns >= all));
+  if (variant.d_columns == nullptr) return false;
+  const std::int64_t columns = variant.d_columns(tuning);
+  return holds_groups_of_d(problem, columns) || (problem.d_group() > problem.d_cols() && columns >= problem.n);
 }
 
 int gate_run(const Variant& variant, const Tuning& tuning, const Problem& problem) {

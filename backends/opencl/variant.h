@@ -77,8 +77,9 @@ Products unquantised();
 std::vector<Products> fp8_codes();
 std::vector<Products> integer_codes();
 
-/// The narrowest of `widths` that holds whole scale groups of a quantised D; the first where none does, or none need
-/// be held.
+/// Whether so many columns of totals hold whole scale groups of a quantised D.
+bool holds_groups_of_d(const Problem& p, std::int64_t columns);
+/// The narrowest of `widths` that does; the first where none does, or none need be held.
 int width_for_d(const Problem& p, const std::vector<int>& widths);
 
 inline std::int64_t one_work_item(const Tuning&) { return 1; }

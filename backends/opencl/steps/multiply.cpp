@@ -85,6 +85,7 @@ class Multiply final : public Step {
       defines_["D_SCALE_TYPE"] = kernel_number(d.scale);
       define("D_POWER_OF_TWO", problem_.d_quantizer.rounding == numerics::ScaleRounding::power_of_two);
       define("D_GIVEN", problem_.d_quantizer.given);
+      define("D_SCALE_COLS", reach(d_.grid.group_cols));
       options_ = quantizer_options(features_);
     }
     places_.define(defines_);

@@ -25,7 +25,8 @@ std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   const std::int64_t rows = t["tile_m"], stages = lines && rows == 256 ? 2 : 3;
   const bool whole = rows == 256 && t["share"] == 0;
   const std::int64_t slots = whole ? 4 : 5, slot = whole ? 16384 : 8192;
-  return slots * slot + stages * rows * 5 + 16 * (slots + stages) + 16 + (lines ? 4096 : 0);
+  return slots * slot + stages * rows * 5 + 16 * (slots + stages) + 16 + (lines ? 4096 : 0) +
+         (p.quantizes_d() ? 33792 : 0);
 }
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
@@ -146,6 +147,7 @@ Variant gemm_wgmma_f16() {
   v.work_items = [](const Tuning&) -> std::int64_t { return 384; };
   v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], kTileN}; };
   v.gate_run = [](const Tuning&, const Problem&) { return 1; };
+  v.d_columns = [](const Tuning& t) { return t["split_k"] == 1 && t["share"] == 0 ? kTileN : std::int64_t{0}; };
   v.passes = passes;
   v.scratch_bytes = scratch_bytes;
   v.rule_of_thumb = rule_of_thumb;

@@ -115,6 +115,7 @@ Variant gemm_wgmma_few_f16() {
   v.local_bytes = local_bytes;
   v.work_items = work_items;
   v.gate_run = [](const Tuning&, const Problem&) { return 1; };
+  v.d_columns = [](const Tuning& t) { return t["split_k"] == 1 ? t["tile_n"] : std::int64_t{0}; };
   v.passes = passes;
   v.scratch_bytes = scratch_bytes;
   v.rule_of_thumb = rule_of_thumb;

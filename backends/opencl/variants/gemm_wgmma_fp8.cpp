@@ -123,7 +123,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     Tuning other = whole;
     other["tile_n"] = width.columns;
     other["ahead"] = width.columns <= 128 ? 4 : 0;
-    if (uneven(other) && p.a == backend::DType::i8) continue;
+    if (uneven(other) && (p.a == backend::DType::i8 || holds_groups_of_d(p, 128))) continue;
     if (counted_ns(other, p, f) < counted_ns(t, p, f)) t = other;
   }
   return t;
@@ -153,6 +153,10 @@ Variant gemm_wgmma_fp8() {
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::int64_t { return 384; };
   v.tile = v.block = [](const Tuning& t) { return Shape{kTileM, t["tile_n"]}; };
+  v.d_columns = [](const Tuning& t) {
+    const bool whole = !uneven(t) && t["split_k"] == 1 && t["share"] == 0;
+    return whole ? std::min<std::int64_t>(t["tile_n"], 128) : std::int64_t{0};
+  };
   v.passes = passes;
   v.scratch_bytes = scratch_bytes;
   v.rule_of_thumb = rule_of_thumb;
