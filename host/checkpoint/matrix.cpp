@@ -33,12 +33,6 @@ TensorRef parse_tensor_ref(std::string_view text, std::size_t count) {
   return ref;
 }
 
-std::vector<float> Matrix::to_f32() const {
-  std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
-  numerics::decode(tensor.dtype, tensor.data.data(), std::span<float>(values));
-  return values;
-}
-
 std::vector<double> Matrix::to_f64() const {
   std::vector<double> values(static_cast<std::size_t>(tensor.elements()));
   numerics::decode(tensor.dtype, tensor.data.data(), std::span<double>(values));

@@ -32,8 +32,7 @@ struct Matrix {
   std::int64_t rows = 0;
   std::int64_t cols = 0;
 
-  std::vector<float> to_f32() const;   ///< Rounded to nearest even where the tensor is f64.
-  std::vector<double> to_f64() const;  ///< Exact.
+  std::vector<double> to_f64() const;
 };
 
 /// The 2-D tensor `tensor` of `file`, of type f32, f16, bf16, f64, e4m3fn, e5m2 or i8.

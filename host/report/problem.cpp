@@ -27,6 +27,8 @@ using numerics::ScaleRounding;
 /// By the values of Activation.
 constexpr std::array<std::string_view, 3> kActivations = {"none", "silu", "swiglu_oai"};
 
+constexpr std::array<std::string_view, 3> kOperands = {"a", "b", "d"};
+
 template <class... Args>
 [[noreturn]] void fail(fmt::format_string<Args...> text, Args&&... args) {
   throw ProblemError("problem line: " + fmt::format(text, std::forward<Args>(args)...));
@@ -173,22 +175,22 @@ std::string to_line(const Problem& problem) {
   const auto add = [&words](std::string word) { words.push_back(std::move(word)); };
   if (problem.a_source != DType::none) add(fmt::format("--src={}", text_of(problem.a_source)));
   add(fmt::format("--dt={}:{}:{}", text_of(problem.a), text_of(problem.b), text_of(problem.d)));
-  const bool d_scaled = problem.d_scale.dtype != DType::none;
-  if (problem.a_scale.dtype != DType::none || problem.b_scale.dtype != DType::none || d_scaled) {
-    std::string grids = fmt::format("{}:{}", text_of(problem.a_scale), text_of(problem.b_scale));
-    if (d_scaled) grids += fmt::format(":{}", text_of(problem.d_scale));
-    add(fmt::format("--scale={}", grids));
-    const auto plain = [](const Scales& scales) { return scales.dtype == DType::none || scales.dtype == DType::f32; };
-    if (!plain(problem.a_scale) || !plain(problem.b_scale) || !plain(problem.d_scale)) {
-      std::string types = fmt::format("{}:{}", text_of(problem.a_scale.dtype), text_of(problem.b_scale.dtype));
-      if (d_scaled) types += fmt::format(":{}", text_of(problem.d_scale.dtype));
-      add(fmt::format("--scale-dt={}", types));
+  const std::array operands = {&problem.a_scale, &problem.b_scale, &problem.d_scale};
+  const auto is_scaled = [&](std::size_t i) { return operands[i]->dtype != DType::none; };
+  if (is_scaled(0) || is_scaled(1) || is_scaled(2)) {
+    std::vector<std::string> grids, types;
+    bool plain = true;
+    for (std::size_t i = 0; i < (is_scaled(2) ? 3u : 2u); ++i) {
+      grids.push_back(text_of(*operands[i]));
+      types.emplace_back(text_of(operands[i]->dtype));
+      plain = plain && (!is_scaled(i) || operands[i]->dtype == DType::f32);
     }
+    add(fmt::format("--scale={}", fmt::join(grids, ":")));
+    if (!plain) add(fmt::format("--scale-dt={}", fmt::join(types, ":")));
   }
   std::vector<std::string_view> globals;
-  if (problem.a_scale.global) globals.push_back("a");
-  if (problem.b_scale.global) globals.push_back("b");
-  if (problem.d_scale.global) globals.push_back("d");
+  for (std::size_t i = 0; i < operands.size(); ++i)
+    if (operands[i]->global) globals.push_back(kOperands[i]);
   if (!globals.empty()) add(fmt::format("--global={}", fmt::join(globals, ",")));
   if (problem.bias != DType::none) add(fmt::format("--bias={}", text_of(problem.bias)));
   if (problem.a_quantizer != Quantizer{}) add(fmt::format("--quantizer={}", text_of(problem.a_quantizer)));
@@ -287,34 +289,27 @@ Problem parse_problem(std::string_view line) {
   problem.b = parse_type(names[1], *types);
   problem.d = parse_type(names[2], *types);
 
-  const std::array<Scales*, 3> operands = {&problem.a_scale, &problem.b_scale, &problem.d_scale};
-  if (grids) {
-    const auto parts = words::split(*grids, ':');
-    if (parts.size() != 2 && parts.size() != 3) fail("'--scale={}' should be A:B or A:B:D", *grids);
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      if (parts[i] != "none") *operands[i] = {DType::f32, parse_grid(parts[i])};
-    }
+  const std::array operands = {&problem.a_scale, &problem.b_scale, &problem.d_scale};
+  const auto by_operand = [](std::string_view option, std::optional<std::string_view> text) {
+    const auto parts = text ? words::split(*text, ':') : std::vector<std::string_view>();
+    if (text && parts.size() != 2 && parts.size() != 3) fail("'{}={}' should be A:B or A:B:D", option, *text);
+    return parts;
+  };
+  for (std::size_t i = 0; const std::string_view grid : by_operand("--scale", grids)) {
+    if (grid != "none") *operands[i] = {DType::f32, parse_grid(grid)};
+    ++i;
   }
-  if (scale_types) {
-    const auto parts = words::split(*scale_types, ':');
-    if (parts.size() != 2 && parts.size() != 3) fail("'--scale-dt={}' should be A:B or A:B:D", *scale_types);
-    for (std::size_t i = 0; i < parts.size(); ++i) {
-      const DType type = parse_type(parts[i], *scale_types);
-      if ((type == DType::none) != (operands[i]->dtype == DType::none)) {
-        fail("'--scale-dt={}' and --scale disagree on which operands have scales", *scale_types);
-      }
-      operands[i]->dtype = type;
-    }
+  for (std::size_t i = 0; const std::string_view name : by_operand("--scale-dt", scale_types)) {
+    const DType type = parse_type(name, *scale_types);
+    if ((type == DType::none) != (operands[i]->dtype == DType::none))
+      fail("'--scale-dt={}' and --scale disagree on which operands have scales", *scale_types);
+    operands[i++]->dtype = type;
   }
   for (const std::string_view name : globals ? words::split(*globals, ',') : std::vector<std::string_view>{}) {
-    Scales* const scales = name == "a"   ? operands[0]
-                           : name == "b" ? operands[1]
-                           : name == "d" ? operands[2]
-                                         : nullptr;
-    if (scales == nullptr || scales->dtype == DType::none) {
+    const auto at = static_cast<std::size_t>(std::find(kOperands.begin(), kOperands.end(), name) - kOperands.begin());
+    if (at == kOperands.size() || operands[at]->dtype == DType::none)
       fail("'--global={}' should name operands with scales: a, b, d", *globals);
-    }
-    scales->global = true;
+    operands[at]->global = true;
   }
   return problem;
 }

@@ -19,7 +19,8 @@ struct QuantizedInput {
   numerics::Operand operand;
 
   QuantizedInput(const LinearLayer& layer, const Matrix& x) {
-    const std::vector<float> values = x.to_f32();
+    const std::vector<double> exact = x.to_f64();
+    const std::vector<float> values(exact.begin(), exact.end());
     operand.rows = x.rows;
     operand.cols = operand.ld = x.cols;
     if (layer.activations == ActivationScheme::none) {

@@ -246,9 +246,9 @@ TEST(Matrix, LoadsValuesOfEveryType) {
   const Matrix a = load_matrix(path, "a");
   EXPECT_EQ(a.rows, 2);
   EXPECT_EQ(a.cols, 2);
-  EXPECT_EQ(a.to_f32(), (std::vector<float>{1, -2, 0.5f, 4}));
+  EXPECT_EQ(a.to_f64(), (std::vector<double>{1, -2, 0.5, 4}));
   EXPECT_EQ(load_matrix(path, "q").to_f64(), (std::vector<double>{1, 1, 1}));
-  EXPECT_EQ(load_matrix(path, "d").to_f32(), std::vector<float>{0});
+  EXPECT_EQ(load_matrix(path, "d").to_f64(), std::vector<double>{0});
 }
 
 TEST(Matrix, RefusesMissingTensorsOtherShapesAndOtherTypes) {
