@@ -39,7 +39,7 @@ class Emulated:
         a = (codes * scale.to(self.dtype)).view(padded.shape)[..., : x.shape[-1]]
         return (a @ self.weight(matrix).T).to(x.dtype)
 
-    def _run_gated(self, x: torch.Tensor, down: "Emulated") -> torch.Tensor:
+    def _run(self, x: torch.Tensor, *, gated: bool, down: "Emulated") -> torch.Tensor:
         gate, up = self.product(x.float(), None).chunk(2, -1)
         return down.product(torch.nn.functional.silu(gate) * up, None).to(x.dtype)
 

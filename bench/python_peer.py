@@ -23,9 +23,7 @@ WAYS = {
     "f32": ("f32", {}),
     "fp8 as transformers reads it": ("fp8 today", {}),
     "IronCL": ("ironcl", {}),
-    "IronCL, OMP_WAIT_POLICY=passive": ("ironcl", {"OMP_WAIT_POLICY": "passive"}),
-    "IronCL, POCL_AFFINITY=1": ("ironcl", {"POCL_AFFINITY": "1"}),
-    "IronCL, both": ("ironcl", {"OMP_WAIT_POLICY": "passive", "POCL_AFFINITY": "1"}),
+    "IronCL, passive and pinned threads": ("ironcl", {"OMP_WAIT_POLICY": "passive", "POCL_AFFINITY": "1"}),
 }
 
 

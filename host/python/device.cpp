@@ -177,10 +177,8 @@ GemmDesc Linear::desc_for(const Key& key) const {
     desc.a = x_type;
   else
     desc.a_source = x_type;
-  if (gated) {
-    desc.n /= 2;
-    desc.activation = IRONCL_ACTIVATION_SILU;
-  }
+  desc.n = n(gated);
+  if (gated) desc.activation = IRONCL_ACTIVATION_SILU;
   return desc;
 }
 
@@ -234,32 +232,20 @@ std::string Linear::variant(ironcl_dtype x_type, std::int64_t m, ironcl_dtype ou
   return call(x_type, m, out_type).plan->info().variant;
 }
 
-void Linear::run(const void* x, ironcl_dtype x_type, std::int64_t m, void* out, ironcl_dtype out_type,
-                 const std::int32_t* rows, bool torch) {
+void Linear::run(const Args& args) {
+  const auto& [x, x_type, m, out, out_type, rows, torch, gated, down] = args;
   if (m == 0) return;
   const Device::Turn turn(*device_, torch);
-  const Call& call = this->call(x_type, m, out_type);
+  const ironcl_dtype between = down == nullptr ? out_type : ironcl_dtype{IRONCL_F32};
+  const Call& first = call(x_type, m, between, gated);
+  const Call* second = down == nullptr ? nullptr : &down->call(between, m, out_type);
   const ironcl_span a = device_->write(0, x, bytes_of(x_type, m * k()));
-  const ironcl_span d = device_->staging(1, bytes_of(out_type, m * n()));
   ironcl_span counts{};
   if (rows != nullptr) counts = device_->write(2, rows, sizeof(std::int32_t) * desc_.matrices);
-  enqueue(call, m, a, d, counts);
-  device_->read(1, out, d.size);
-}
-
-void Linear::run_gated(const void* x, ironcl_dtype x_type, std::int64_t m, Linear* down, void* out,
-                       ironcl_dtype out_type, bool torch) {
-  if (m == 0) return;
-  const Device::Turn turn(*device_, torch);
-  const ironcl_dtype h_type = down == nullptr ? out_type : ironcl_dtype{IRONCL_F32};
-  const Call& first = call(x_type, m, h_type, true);
-  const Call* second = down == nullptr ? nullptr : &down->call(h_type, m, out_type);
-  const ironcl_span a = device_->write(0, x, bytes_of(x_type, m * k()));
-  const ironcl_span h = device_->staging(down == nullptr ? 1 : 2, bytes_of(h_type, m * n() / 2));
-  ironcl_span d = h;
-  if (down != nullptr) d = device_->staging(1, bytes_of(out_type, m * down->n()));
-  enqueue(first, m, a, h);
-  if (down != nullptr) down->enqueue(*second, m, h, d);
+  const ironcl_span d = device_->staging(1, bytes_of(out_type, m * (down == nullptr ? n(gated) : down->n())));
+  const ironcl_span h = down == nullptr ? d : device_->staging(3, bytes_of(between, m * n(gated)));
+  enqueue(first, m, a, h, counts);
+  if (down != nullptr) down->enqueue(*second, m, h, d, counts);
   device_->read(1, out, d.size);
 }
 

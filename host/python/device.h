@@ -97,21 +97,28 @@ class Device {
 class Linear : public std::enable_shared_from_this<Linear> {
  public:
   /// Weights [matrices, n, k] with their scales, copied; bias [matrices, n] of desc.bias. `gated`: in the form that
-  /// run_gated() reads.
+  /// a gated call reads.
   Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc& weights, const void* bias, bool gated);
   /// A layer of a checkpoint.
   Linear(std::shared_ptr<Device> device, const Layer& layer, std::uint32_t accuracy);
 
-  /// out [m, n] = x [m, k] times the weights transposed (+ bias), both tight in host memory; `rows`: s32 [matrices],
-  /// rows of each matrix, of a grouped layer; `torch`: the caller's are tensors. Returns when out is written.
-  void run(const void* x, ironcl_dtype x_type, std::int64_t m, void* out, ironcl_dtype out_type,
-           const std::int32_t* rows, bool torch);
-  /// Of weights with the rows of gate and then those of up: out [m, n / 2] = silu(gate) * up. With `down`: its
-  /// product of that in f32, which stays on the device.
-  void run_gated(const void* x, ironcl_dtype x_type, std::int64_t m, Linear* down, void* out, ironcl_dtype out_type,
-                 bool torch);
+  /// One call.
+  struct Args {
+    const void* x;
+    ironcl_dtype x_type;
+    std::int64_t m;
+    void* out;
+    ironcl_dtype out_type;
+    const std::int32_t* rows = nullptr;  ///< [matrices], rows of each matrix, of a grouped layer.
+    bool torch = false;                  ///< The caller's are tensors.
+    bool gated = false;      ///< The weights are the rows of gate and then of up; out is silu(gate) * up, [m, n / 2].
+    Linear* down = nullptr;  ///< out is its product of the first one's in f32, which stays on the device.
+  };
+  /// out [m, n] = x [m, k] times the weights transposed (+ bias), both tight in host memory. Returns when out is
+  /// written.
+  void run(const Args& args);
 
-  std::int64_t n() const noexcept { return desc_.n; }
+  std::int64_t n(bool gated = false) const noexcept { return gated ? desc_.n / 2 : desc_.n; }
   std::int64_t k() const noexcept { return desc_.k; }
   const GemmDesc& desc() const noexcept { return desc_; }
   const std::shared_ptr<Device>& device() const noexcept { return device_; }
@@ -132,7 +139,7 @@ class Linear : public std::enable_shared_from_this<Linear> {
   std::size_t weights_for(const Gemm& plan);
   /// For up to `m` rows.
   Call& call(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type, bool gated = false);
-  void enqueue(const Call& call, std::int64_t m, ironcl_span a, ironcl_span d, ironcl_span rows = {});
+  void enqueue(const Call& call, std::int64_t m, ironcl_span a, ironcl_span d, ironcl_span rows);
 
   std::shared_ptr<Device> device_;
   GemmDesc desc_;

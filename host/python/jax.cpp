@@ -48,8 +48,7 @@ ffi::Error linear(ffi::AnyBuffer x, ffi::Result<ffi::AnyBuffer> y, std::int64_t 
     const std::shared_ptr<Linear> layer = layer_of(number);
     if (!layer) return ffi::Error(ffi::ErrorCode::kFailedPrecondition, "the ironcl.Linear of this program is gone");
     const auto rows = static_cast<std::int64_t>(x.element_count()) / layer->k();
-    layer->run(x.untyped_data(), type_of(x.element_type()), rows, y->untyped_data(), type_of(y->element_type()),
-               nullptr, false);
+    layer->run({x.untyped_data(), type_of(x.element_type()), rows, y->untyped_data(), type_of(y->element_type())});
     return ffi::Error::Success();
   } catch (const std::exception& error) {
     return ffi::Error(ffi::ErrorCode::kInternal, error.what());

@@ -174,18 +174,13 @@ NB_MODULE(_core, module) {
       .def(
           "run",
           [](python::Linear& self, Address x, ironcl_dtype x_type, std::int64_t rows, Address out,
-             ironcl_dtype out_type, Address matrix_rows, bool torch) {
-            self.run(python::at(x), x_type, rows, python::to(out), out_type,
-                     static_cast<const std::int32_t*>(python::at(matrix_rows)), torch);
+             ironcl_dtype out_type, Address matrix_rows, bool torch, bool gated, python::Linear* down) {
+            self.run({python::at(x), x_type, rows, python::to(out), out_type,
+                      static_cast<const std::int32_t*>(python::at(matrix_rows)), torch, gated, down});
           },
-          "x"_a, "x_type"_a, "rows"_a, "out"_a, "out_type"_a, "matrix_rows"_a = 0, "torch"_a = false, Release())
-      .def(
-          "run_gated",
-          [](python::Linear& self, Address x, ironcl_dtype x_type, std::int64_t rows, python::Linear* down,
-             Address out, ironcl_dtype out_type,
-             bool torch) { self.run_gated(python::at(x), x_type, rows, down, python::to(out), out_type, torch); },
-          "x"_a, "x_type"_a, "rows"_a, "down"_a.none(), "out"_a, "out_type"_a, "torch"_a, Release())
-      .def_prop_ro("n", &python::Linear::n)
+          "x"_a, "x_type"_a, "rows"_a, "out"_a, "out_type"_a, "matrix_rows"_a = 0, "torch"_a = false,
+          "gated"_a = false, "down"_a.none() = nb::none(), Release())
+      .def_prop_ro("n", [](const python::Linear& self) { return self.n(); })
       .def_prop_ro("k", &python::Linear::k)
       .def_prop_ro("device", &python::Linear::device)
       .def_prop_ro("nbytes", &python::Linear::device_bytes)

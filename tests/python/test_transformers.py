@@ -121,7 +121,7 @@ def test_a_gated_mlp_is_one_call(model):
     x, seen = torch.randn(3, 256).bfloat16(), []
     gate_up, down = (getattr(mlp, name)._held["weight"].layer for name in ("gate_proj", "down_proj"))
     with torch.inference_mode():
-        y, h = mlp(x), gate_up._run_gated(x)
+        y, h = mlp(x), gate_up._run(x, gated=True, out_dtype=torch.float32)
         assert torch.equal(y, down(h, out_dtype=torch.bfloat16))
         assert torch.equal(torch.compile(mlp, fullgraph=True, backend="aot_eager")(x), y)
         steps = mlp.act_fn(mlp.gate_proj(x)) * mlp.up_proj(x)

@@ -133,6 +133,11 @@ class Linear:
 
         ``rows`` [matrices] int32, of a layer of several matrices: how many rows of ``x``, sorted by matrix, each has.
         """
+        return self._run(x, out=out, out_dtype=out_dtype, rows=rows)
+
+    def _run(self, x: Any, *, out: Any = None, out_dtype: Any = None, rows: Any = None, gated: bool = False, down: Linear | None = None) -> Any:
+        """``gated``, of weights with the rows of gate and then those of up: silu(gate) * up. ``down``: its product of that in
+        float32, in the same call."""
         a = arrays.take(x, "x")
         if not a.shape or a.shape[-1] != self.in_features:
             raise ValueError(f"x has shape {a.shape}; expected [..., {self.in_features}]")
@@ -147,23 +152,13 @@ class Linear:
             if r.shape != (self.matrices,):
                 raise ValueError(f"rows has shape {r.shape}; expected ({self.matrices},)")
             counts = r.address
-        shape = a.shape[:-1] + (self.out_features,)
+        columns = down.out_features if down else self.out_features // 2 if gated else self.out_features
+        shape = a.shape[:-1] + (columns,)
         if out is None:
             out, address = arrays.empty(shape, name, torch=a.torch)
         else:
             address = arrays.out_array(out, shape, name)
-        self._core.run(a.address, TYPES[a.type], a.count // self.in_features, address, TYPES[name], counts, a.torch)
-        return out
-
-    def _run_gated(self, x: Any, down: Linear | None = None) -> Any:
-        """Of weights with the rows of gate and then those of up: silu(gate) * up as float32, or what ``down`` makes of that in one
-        call, in the type of ``x``, a tensor."""
-        a = arrays.take(x, "x")
-        if a.shape[-1] != self.in_features:
-            raise ValueError(f"x has shape {a.shape}; expected [..., {self.in_features}]")
-        name, columns = ("f32", self.out_features // 2) if down is None else (a.type, down.out_features)
-        out, address = arrays.empty(a.shape[:-1] + (columns,), name, torch=a.torch)
-        self._core.run_gated(a.address, TYPES[a.type], a.count // self.in_features, down and down._core, address, TYPES[name], a.torch)
+        self._core.run(a.address, TYPES[a.type], a.count // self.in_features, address, TYPES[name], counts, a.torch, gated, down and down._core)
         return out
 
     def export(self, like: Any = None) -> tuple[Any, Any]:

@@ -126,8 +126,8 @@ class GatedMlp:
         if torch.compiler.is_compiling():
             return torch.ops.ironcl.linear(x, self.handle, down.out_features)
         if observer is None:
-            return gate_up._run_gated(x, down)
-        h = gate_up._run_gated(x)
+            return gate_up._run(x, gated=True, down=down)
+        h = gate_up._run(x, gated=True, out_dtype=torch.float32)
         y = down(h, out_dtype=x.dtype)
         observer(gate_up, x, h, None)
         observer(down, h, y, None)
