@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Whole layers of experts on this machine's CPU: IronCL beside a loop of its own single plans and beside PyTorch.
+"""Whole layers of experts on this machine's CPU: IronCL beside PyTorch.
 
     python3 bench/experts_peer.py IRONCL [--model NAME] [--experts N] [--tokens LIST] [--rounds N] [--torch PYTHON]
 
@@ -122,9 +122,8 @@ def main():
         for tokens, row in ours(options.ironcl, options, options.tokens).items():
             if row["verdict"] != "pass":
                 sys.exit(f"T = {tokens}: {row['verdict']}: {row['why']}")
-            at = rows.setdefault(tokens, {"ours": [], "loop": [], "torch": [], "row": row})
+            at = rows.setdefault(tokens, {"ours": [], "torch": [], "row": row})
             at["ours"].append(row["time_ns"])
-            at["loop"].append(row["loop_ns"])
         for tokens in rows if peer else ():
             peer.stdin.write(f"{tokens} {options.calls}\n")
             peer.stdin.flush()
@@ -139,15 +138,15 @@ def main():
         peer.wait()
     what = f"{experts} experts of [{width}, {hidden}], {k} a token{', and a shared one' if shared else ''}"
     print(f"{options.model}, {what}; ms, medians of {options.rounds} rounds")
-    print(f"{'T':>6} {'hit':>5} {'ours':>10} {'loop':>10} {'torch':>10} {'of loop':>8} {'of torch':>9} {'GB/s':>7} {'of copy':>8}")
+    print(f"{'T':>6} {'hit':>5} {'ours':>10} {'torch':>10} {'of torch':>9} {'GB/s':>7} {'of copy':>8}")
     for at in list(rows.values())[:1]:
         print(at.get("peer", "without PyTorch"))
     for tokens, at in sorted(rows.items()):
-        mine, loop = statistics.median(at["ours"]), statistics.median(at["loop"])
+        mine = statistics.median(at["ours"])
         torch = statistics.median(at["torch"]) if at["torch"] else None
         copy = at["row"]["of_copy_ceiling"]
-        print(f"{tokens:>6} {at['row']['hit']:>5} {mine / 1e6:>10.3f} {loop / 1e6:>10.3f} "
-              f"{f'{torch / 1e6:.3f}' if torch else '-':>10} {loop / mine:>8.2f} "
+        print(f"{tokens:>6} {at['row']['hit']:>5} {mine / 1e6:>10.3f} "
+              f"{f'{torch / 1e6:.3f}' if torch else '-':>10} "
               f"{f'{torch / mine:.2f}' if torch else '-':>9} {at['row']['gbytes_per_s']:>7.2f} "
               f"{f'{copy:.2f}' if copy else '-':>8}")  # fmt: skip
     pathlib.Path(options.json).write_text(json.dumps({"model": options.model, "experts": experts, "rows": rows}, indent=1))

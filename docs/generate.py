@@ -39,7 +39,7 @@ inspect tests/data/experts/qwen3-moe
 compare tests/data/tiny-qwen3-fp8 --layer *.q_proj --m 2 --device ironwood:0 --device opencl:0
 bench --shape 128x128 --m 1 --device ironwood:0
 bench --shape 128x128 --m 1 --chain 2 --device ironwood:0
-bench --model qwen3-30b-a3b --experts 8 --tokens 1 --runs 1 --min-ms 0 --warm-up-ms 0 --no-loop --device ironwood:0
+bench --model qwen3-30b-a3b --experts 8 --tokens 1 --runs 1 --min-ms 0 --warm-up-ms 0 --device ironwood:0
 model --m 128 --n 128 --k 128
 model --experts 8 --top-k 2 --tokens 4 --hidden 512 --intermediate 256
 tune --shape 128x128 --m 1 --budget 20 --opt variant=gemm_stream

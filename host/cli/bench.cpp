@@ -74,8 +74,6 @@ constexpr auto kColumns = std::to_array<KnownColumn>({
     {"alone_product_ns", "product alone", Kind::time},
     {"over_alone", "of alone", Kind::number, 8},
     {"memory", "memory", Kind::text},
-    {"loop_ns", "loop", Kind::time, 11},
-    {"over_loop", "of loop", Kind::number, 8},
     {"gflops", "GFLOP/s", Kind::number, 9, Shown::four_digits},
     {"gbytes_per_s", "GB/s", Kind::number, 8, Shown::four_digits},
     {"of_fma_ceiling", "of FMA", Kind::number, 7},

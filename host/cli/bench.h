@@ -26,6 +26,7 @@ struct BenchSettings {
   std::uint64_t rotate_mib = 256;        ///< Memory through which weights of single products rotate.
   std::int64_t check_rows = 8;
   std::uint64_t seed = 1;
+  double skew = 0;  ///< Of layers of experts: exponent of Zipf's law for the load; 0: even.
 };
 
 struct Timed {
@@ -94,15 +95,9 @@ double flops_of(const layer::ExpertsForm& form, std::int64_t tokens);
 
 BenchTable experts_table(BenchTable::Say say);
 
-struct ExpertsBench {
-  std::int64_t tokens = 0;
-  double skew = 0;   ///< Exponent of Zipf's law for the load; 0: even.
-  bool loop = true;  ///< Measure a loop of single plans over the experts that are hit, too.
-  layer::ExpertsChoices choices{};
-};
 /// A layer of experts with so many tokens, which are others in each of a few calls, so that weights come from memory.
 /// False where the check failed.
-bool bench_experts(const Device& device, const layer::ExpertsSource& source, const ExpertsBench& experts,
+bool bench_experts(const Device& device, const layer::ExpertsSource& source, const layer::ExpertsChoices& choices,
                    const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table);
 
 BenchTable ranks_table(BenchTable::Say say);
@@ -112,7 +107,7 @@ bool bench_ranks(ranks::Launch& launch, const Device& device, const MeasuredLaye
 BenchTable ranks_experts_table(BenchTable::Say say);
 /// Times a layer of experts, each of whose calls routes as the input says.
 bool bench_ranks(ranks::Launch& launch, const Device& device, const layer::ExpertsSource& source,
-                 const ExpertsBench& bench, const ranks::SpreadSettings& split, const BenchSettings& settings,
-                 BenchTable& table);
+                 const layer::ExpertsChoices& choices, const ranks::SpreadSettings& split,
+                 const BenchSettings& settings, BenchTable& table);
 
 }  // namespace ironcl::cli

@@ -35,7 +35,7 @@ class BenchCommand final : public Command {
       R"(  ironcl bench --shape 4096x4096,7168x2048                    four batch sizes on every device that is there
   ironcl bench --model deepseek-v3 --tp-size 8 --m 1:4096:*4  a model's layers as one of eight devices holds them
   ironcl bench --shape 4096x4096 --m 1024 --device opencl:0 --opt variant=gemm_tiled --opt tile_m=128
-  ironcl bench --model qwen3-30b-a3b --tokens 1,8,64,512      whole layers of experts, beside a loop over the experts
+  ironcl bench --model qwen3-30b-a3b --tokens 1,8,64,512      whole layers of experts
   ironcl bench --shape 7168x16384 --m 4096 --ranks --device opencl:0,opencl:1 --split row --chunks 1,2,4
   ironcl bench --problem '--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 16x1024:1024x3072'
 )";
@@ -48,9 +48,8 @@ class BenchCommand final : public Command {
     shapes_.declare(app, "whole layers of experts of --model");
     app.add_option("--problem", problems_, "a problem line, as other commands print it; may be repeated")
         ->option_text("LINE");
-    add_number(app, "--skew", skew_, CLI::Range(0.0, 8.0),
+    add_number(app, "--skew", settings_.skew, CLI::Range(0.0, 8.0),
                "with --tokens: exponent of Zipf's law by which tokens choose experts");
-    app.add_flag("--no-loop", no_loop_, "with --tokens: do not time the loop of single plans over the experts");
     app.add_option("--chain", chain_,
                    "enqueue the named products of this many layers back to back, each with its own weights, and\n"
                    "wait once, as a decode step does; prints host time per layer")
@@ -87,10 +86,10 @@ class BenchCommand final : public Command {
     ranks_.start();
     if (!ranks_.on()) refuse_options(*app_, "{} is about ranks; give --ranks too", {"--chunks"});
     if (ranks_.on())
-      refuse_options(*app_, "ranks take one copy of the weights, and neither loop nor chain; leave {} out",
-                     {"--chain", "--rotate-mib", "--no-loop"});
+      refuse_options(*app_, "ranks take one copy of the weights, and no chain; leave {} out",
+                     {"--chain", "--rotate-mib"});
     if (const auto tokens = shapes_.tokens(); !tokens.empty()) return run_experts(tokens);
-    if (skew_ != 0 || no_loop_) usage("--skew and --no-loop are about layers of experts: give --tokens");
+    if (settings_.skew != 0) usage("--skew is about layers of experts: give --tokens");
     if (mlp_ && chain_ == 0) chain_ = 1;
     return chain_ != 0 ? run_chain() : run_products();
   }
@@ -180,17 +179,16 @@ class BenchCommand final : public Command {
     const layer::ExpertsForm form = shapes_.experts();
     std::vector<numerics::AccuracyClass> classes = {numerics::AccuracyClass::f32};
     if (!accuracy_.empty()) classes = parse_accuracies_option(accuracy_);
-    ExpertsBench bench{.skew = skew_, .loop = !no_loop_};
-    bench.choices.options = parse_key_values("--opt", options_);
+    layer::ExpertsChoices choices{.options = parse_key_values("--opt", options_)};
     const auto source = layer::make_experts(form, settings_.seed);
     if (ranks_.on()) {
       refuse_options(*app_, "experts are not cut into chunks; leave {} out", {"--chunks"});
-      bench.choices.weakest_accuracy = classes.front();
+      choices.weakest_accuracy = classes.front();
       return over_ranks(ranks_experts_table(speaker()), [&](const ironcl::Device& device, BenchTable& over) {
         bool pass = true;
         for (const std::int64_t tokens : all_tokens) {
-          bench.tokens = bench.choices.tokens = tokens;
-          pass = bench_ranks(ranks_.launch(), device, *source, bench, ranks_.settings(), settings_, over) && pass;
+          choices.tokens = tokens;
+          pass = bench_ranks(ranks_.launch(), device, *source, choices, ranks_.settings(), settings_, over) && pass;
         }
         return pass;
       });
@@ -202,10 +200,10 @@ class BenchCommand final : public Command {
         say("{}: {} experts of [{}, {}], {} a token{}\n", form.name, form.routing.experts, form.experts.width,
             form.hidden, form.routing.top_k, form.shared ? ", a shared one" : "");
         table.heading();
-        bench.choices.weakest_accuracy = weakest;
+        choices.weakest_accuracy = weakest;
         for (const std::int64_t tokens : all_tokens) {
-          bench.tokens = bench.choices.tokens = tokens;
-          pass = bench_experts(device, *source, bench, settings_, ceilings.bytes_per_second, table) && pass;
+          choices.tokens = tokens;
+          pass = bench_experts(device, *source, choices, settings_, ceilings.bytes_per_second, table) && pass;
         }
       }
       return pass;
@@ -366,9 +364,8 @@ class BenchCommand final : public Command {
   std::vector<std::filesystem::path> inputs_;  ///< Files of a checkpoint.
   std::vector<layer::LeftOut> left_out_;       ///< Layers of a checkpoint.
   std::vector<std::string> problems_, uris_, options_;
-  double skew_ = 0;
   std::size_t chain_ = 0;  ///< Layers; 0: each product by itself.
-  bool no_loop_ = false, mlp_ = false;
+  bool mlp_ = false;
   RanksOptions ranks_;
   std::vector<int> chunks_ = {1};
   std::string accuracy_;  ///< Empty: as the problems say.

@@ -204,33 +204,33 @@ BenchTable ranks_experts_table(BenchTable::Say say) {
 }
 
 bool bench_ranks(ranks::Launch& launch, const Device& device, const layer::ExpertsSource& source,
-                 const ExpertsBench& bench, const ranks::SpreadSettings& split, const BenchSettings& settings,
-                 BenchTable& table) {
+                 const layer::ExpertsChoices& choices, const ranks::SpreadSettings& split,
+                 const BenchSettings& settings, BenchTable& table) {
   const layer::ExpertsForm& form = source.form();
-  const BenchRow begin = {{"model", form.name}, {"tokens", bench.tokens}, {"experts", form.routing.experts}};
+  const BenchRow begin = {{"model", form.name}, {"tokens", choices.tokens}, {"experts", form.routing.experts}};
   return table.attempt(begin, [&](BenchRow& row) {
-    const layer::ExpertsInput input = layer::make_experts_input(form, bench.tokens, bench.skew, settings.seed);
+    const layer::ExpertsInput input = layer::make_experts_input(form, choices.tokens, settings.skew, settings.seed);
     std::vector<std::byte> want;
     double alone_ns = 0;
     std::optional<layer::Expected> expected;
     launch.together("one device alone", "", [&] {
       if (!launch.speaks()) return;
       if_it_fits(table, [&] {
-        layer::Experts experts(device, source, bench.choices);
+        layer::Experts experts(device, source, choices);
         layer::Execution call(device, experts, input);
         want = call.compute().d;
         alone_ns = measure([&] { return call.run(); }, settings).host.median;
       });
       expected = layer::expect(layer::oracle_of(source, input, &*input.routed),
-                               layer::graph_of(form, bench.choices, &device), settings.check_rows);
+                               layer::graph_of(form, choices, &device), settings.check_rows);
     });
     Figures figures;
     const layer::Substituted made =
-        ranks::SpreadLayers(launch, timing(split, settings, figures)).run(source, input, bench.choices);
+        ranks::SpreadLayers(launch, timing(split, settings, figures)).run(source, input, choices);
     if (!launch.speaks()) return row.clear();
     add_check(row, layer::check(*expected, made.output.d, 0, made.plans));
-    const std::int64_t rows = bench.tokens * form.routing.top_k;
-    add_figures(row, figures, flops_of(form, bench.tokens), alone_ns);
+    const std::int64_t rows = choices.tokens * form.routing.top_k;
+    add_figures(row, figures, flops_of(form, choices.tokens), alone_ns);
     row["hit"] = form.routing.experts - layer::unchosen_experts(form, *input.routed);
     row["rows"] = rows;
     row["variant"] = made.output.variant;

@@ -62,14 +62,6 @@ class ExpertsWriter {
     return std::move(graph_);
   }
 
-  /// The shared expert alone.
-  Graph write_shared() {
-    const ValueId x = add({"x", choices_.x, form_.hidden});
-    graph_.values[x].brought = true;
-    graph_.result = mlp(x, true);
-    return std::move(graph_);
-  }
-
  private:
   ValueId add(Value value) { return graph_.add(std::move(value)); }
 
@@ -299,11 +291,6 @@ Graph graph_of(report::Problem both, report::Problem down) {
 Graph graph_of(const ExpertsForm& form, const ExpertsChoices& choices, const Device* device) {
   check(form, choices);
   return ExpertsWriter(form, choices, device).write();
-}
-
-Graph graph_of(ExpertsForm form, const GatedForm& expert, const ExpertsChoices& choices, const Device* device) {
-  form.shared = expert;
-  return ExpertsWriter(form, choices, device).write_shared();
 }
 
 }  // namespace ironcl::layer

@@ -132,7 +132,4 @@ Graph graph_of(report::Problem both, report::Problem down);
 /// nor two there.
 Graph graph_of(const ExpertsForm& form, const ExpertsChoices& choices, const Device* device = nullptr);
 
-/// The list of one expert of a layer by itself, of that form: "x" to "down", whose rows are tokens.
-Graph graph_of(ExpertsForm form, const GatedForm& expert, const ExpertsChoices& choices, const Device* device);
-
 }  // namespace ironcl::layer
