@@ -52,7 +52,7 @@
 // What sorting needs besides and leaves behind.
 #define SORTED_LIST(V, B, M, L)                                                                                        \
   V(int, slots), V(int, first), V(int, local_experts), V(int, capacity), M(int, counts_memory, counts_at),             \
-      M(int, index_memory, index_at), M(int, rows_memory, rows_at), B(int, begins)
+      M(int, index_memory, index_at), M(int, rows_memory, rows_at), L(int, of_experts)
 #define ACTIVATE_LIST(V, B, M, L)                                                                                      \
   V(int, rows), V(int, cols), V(int, matrices), V(float, limit), V(uint, floor_bits), M(const uchar, gate, gate_at),   \
       V(ulong, ld_gate), M(const uchar, up, up_at), V(ulong, ld_up), M(uchar, y, y_at), V(ulong, ldy), M(float, scales, scales_at), \

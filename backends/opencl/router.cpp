@@ -27,9 +27,13 @@ class Router final : public backend::Route {
         choosing() ? Size(std::max<std::int64_t>(desc.tokens, 1)) * (2 * desc.experts + 2 * desc.expert_groups)
                    : Size(1);
     expect_fits(context_->features, "the scores of all tokens", memory * 4);
+    const Size local = Size(desc.local_experts) * 8 + Size(sorting_lanes_) * 12;
+    if (local > context_->features.local_bytes)
+      throw backend::Error(backend::Status::unsupported,
+                           "{} experts take {} bytes of local memory while rows are sorted, the device has {}",
+                           desc.local_experts, local.value(), context_->features.local_bytes);
     guarded("building a router", [&] {
       scores_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, (memory * 4).bytes());
-      begins_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, static_cast<std::size_t>(desc.local_experts) * 4);
       build();
     });
   }
@@ -72,7 +76,7 @@ class Router final : public backend::Route {
     bind<SortedArg::first>(kernel, desc_.first_expert, next);
     bind<SortedArg::local_experts>(kernel, desc_.local_experts, next);
     bind<SortedArg::capacity>(kernel, desc_.capacity, next);
-    bind<SortedArg::begins>(kernel, begins_, next);
+    bind<SortedArg::of_experts>(kernel, cl::Local(static_cast<std::size_t>(desc_.local_experts) * 8), next);
   }
 
   void build() {
@@ -105,8 +109,8 @@ class Router final : public backend::Route {
   backend::RouteDesc desc_;
   std::int64_t choosing_lanes_, sorting_lanes_;
   cl::Kernel choose_, sort_;
-  cl::Buffer scores_, begins_;
-  Exclusive own_memory_;  ///< Of scores_ and begins_.
+  cl::Buffer scores_;
+  Exclusive own_memory_;  ///< Of scores_.
 };
 
 }  // namespace

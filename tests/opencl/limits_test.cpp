@@ -180,6 +180,10 @@ TEST_F(OpenClLimits, MoreThanKernelsCountIsRefused) {
     route.tokens = 1;
     route.capacity = kMost;
     expect_error(Status::unsupported, "at most 2147479552", [&] { device->create_route(route); });
+    route.capacity = 0;
+    route.experts = route.local_experts = 1 << 28;
+    expect_error(Status::unsupported, "bytes of local memory while rows are sorted",
+                 [&] { device->create_route(route); });
   }
 }
 
