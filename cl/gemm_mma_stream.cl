@@ -17,6 +17,8 @@
 // scaled bf16 exactly, and only A's scales are left for the sums. Sixteen columns are then the first operand and eight rows the second; of a
 // K block a work-item has the 32 k from 32t on, four to an instruction, so that one scale serves 16 or 32 of its codes. Scales become bf16
 // by a table in local memory; the product of a total and UNIT_OF_ALL is in units of 1.
+// Where registers allow it (STAYS), the work-groups of a grouped product stay, a share of its units each, and ask for the weights of the
+// next unit before they end one.
 // With QUANTISE, A is as the caller has it: a warp makes scale and codes of a K block's rows itself, which costs less than a launch.
 //
 // Tunable  default  values     meaning
@@ -93,6 +95,15 @@
 #define WORDS_B (FOUR_BITS ? 4 : 8)  // Of a K block of a column group.
 #define TOKENS_DEPTH (FOUR_BITS ? 1 : DEPTH)  // Of activations, which are near, one K block beside many of weights.
 
+// The host knows it, too (variants/gemm_mma_stream.cpp). Measured for these alone.
+#if defined(SCHEDULES) && TILE_M <= 8 && COLUMNS == 32 && WARPS == 4 && LINES == 0 && GROUP == 128 && !FOUR_BITS
+#define STAYS 1
+#define OWN_ROWS own_rows  // Of the unit that is multiplied; token_rows: of the unit whose loads are under way.
+#else
+#define STAYS 0
+#define OWN_ROWS token_rows
+#endif
+
 #if QUANTISE
 // Rows of a K block, ROWS_HELD at a time: each lies in ROW_ITEMS work-items, ITEM_K values in each, PER to a register.
 #define ROWS_HELD (TILE_M < 8 ? TILE_M : 8)
@@ -126,17 +137,17 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
   return word;
 }
 #define TOKEN_ROW(j) min(lane / ROW_ITEMS + 8 * (j), rows - 1)
-#define ROW_AT(j) (a_at + (ulong)token_rows[j] * lda)
+#define ROW_AT(rows_of, j) (a_at + (ulong)(rows_of)[j] * lda)
 #define LOAD_TOKENS(S, K)                                                                                             \
   UNROLL for (int j = 0; j < T; ++j) {                                                                                \
     if (WHOLE_BLOCK(K)) {                                                                                             \
       UNROLL for (int i = 0; i < TOKENS; i += 4) {                                                                    \
-        __global const uchar *from = a + (ROW_AT(j) + (K) * 128u + VALUE_K(PER * i)) * (4 / PER);                     \
+        __global const uchar *from = a + (ROW_AT(token_rows, j) + (K) * 128u + VALUE_K(PER * i)) * (4 / PER);                     \
         if (TOKENS == 2) LOAD8(&ar[S][0], from);                                                                      \
         else LOAD16(&ar[S][TOKENS * j + i], from);                                                                    \
       }                                                                                                               \
     } else                                                                                                            \
-      UNROLL for (int i = 0; i < TOKENS; ++i) ar[S][TOKENS * j + i] = word_at(a, ROW_AT(j), (K) * 128u + VALUE_K(PER * i), (uint)k);   \
+      UNROLL for (int i = 0; i < TOKENS; ++i) ar[S][TOKENS * j + i] = word_at(a, ROW_AT(token_rows, j), (K) * 128u + VALUE_K(PER * i), (uint)k);   \
   }
 
 #define QUICK_WORD(RAW, i)                                                                                            \
@@ -144,7 +155,7 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
   PAIR_OF(w, RAW, 4 * (i) + 2);                                                                                       \
   made[i] = quick_codes(v, scale, reciprocal) | quick_codes(w, scale, reciprocal) << 16;
 #define SLOW_WORD(J, K, i) \
-  made[i] = four_codes(a, ROW_AT(J), (K) * 128u + VALUE_K(4 * (i)), (uint)k, scale, amax < 0x7f800000u);
+  made[i] = four_codes(a, ROW_AT(OWN_ROWS, J), (K) * 128u + VALUE_K(4 * (i)), (uint)k, scale, amax < 0x7f800000u);
 #ifdef MMA_BY_HAND
 // Conditions that differ between work-items inside loops, not around them: docs/kernels.md.
 #define WHOLE_BLOCK(K) 0
@@ -362,6 +373,53 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
 #endif
 #endif
 
+// Sets of registers; those of the first K blocks are asked for by LOAD_FIRST_SETS.
+#define SETS_OF_REGISTERS                                                                                             \
+  uint wr[DEPTH][WORDS_B * NG], ar[TOKENS_DEPTH][TOKENS * T];                                                         \
+  float sr[TOKENS_DEPTH][PER_BLOCK][SUMS_OF_ROWS], sum SUMS_HELD;                                                     \
+  OF_SCALES cr[DEPTH]SCALES_HELD;                                                                                     \
+  UNROLL for (int s = 0; s < TOKENS_DEPTH; ++s) {                                                                     \
+    UNROLL for (int i = 0; i < TOKENS * T; ++i) ar[s][i] = 0;                                                         \
+    UNROLL for (int q = 0; q < PER_BLOCK; ++q) UNROLL for (int i = 0; i < SUMS_OF_ROWS; ++i) sr[s][q][i] = 0.f;       \
+  }
+#define ZERO_SUMS UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) SUM(j, u, 0) = SUM(j, u, 1) = 0.f;
+#if QUANTISE
+#define LOAD_FIRST_TOKENS(s, block) LOAD_TOKENS(s, block)
+#else
+#define LOAD_FIRST_TOKENS(s, block)                                                                                   \
+  if (s < TOKENS_DEPTH) {                                                                                             \
+    LOAD_TOKENS_HALF(s, block, 0)                                                                                     \
+    LOAD_TOKENS_HALF(s, block, 1)                                                                                     \
+    LOAD_TOKENS_SCALES(s, block)                                                                                      \
+  }
+#endif
+#define LOAD_FIRST_SETS                                                                                               \
+  UNROLL for (int s = 0; s < DEPTH; ++s) {                                                                            \
+    IF_OF_WARP(s < count) {                                                                                           \
+      const uint block = BLOCK_OF_WARP(warp + s * WARPS);                                                             \
+      LOAD_WEIGHTS_HALF(s, block, 0)                                                                                  \
+      LOAD_WEIGHTS_HALF(s, block, 1)                                                                                  \
+      LOAD_FIRST_TOKENS(s, block)                                                                                     \
+      LOAD_SCALES_B(s, block)                                                                                         \
+    }                                                                                                                 \
+  }
+#if STAYS
+// Loads of weights, or of activations, are of unit `of` from here on, if `now`.
+#define ENTER_WEIGHTS(now, of)                                                                                        \
+  if (now) {                                                                                                          \
+    b_here = b + (ulong)(of).matrix * b_stride, sb_here = sb + (ulong)(of).matrix * sb_stride;                        \
+    first_group = (uint)(of).column * NG, end_group = min(first_group + NG, (uint)groups), there = end_group - first_group; \
+    in_strip = 8 - first_group % 8, to_last_block = there > 16 - first_group % 16 ? (ulong)groups_b * 128u : 0ul;     \
+    pw = b_here + (ulong)(first_group / 8) * all_blocks * 8192u + first_group % 8 * 1024u;                            \
+    pc = sb_here + (ulong)(first_group / 16) * groups_b * 128u;                                                       \
+  }
+#define ENTER_TOKENS(now, of)                                                                                         \
+  if (now) first_row = (uint)(of).first_row, rows = (uint)((of).end_row - (of).first_row);                            \
+  UNROLL for (int j = 0; j < T; ++j)                                                                                  \
+    if (now) token_rows[j] = (uint)ROW_OF_A(first_row + TOKEN_ROW(j));
+#define LAST_SETS_AT (count > DEPTH ? count - DEPTH : 0)  // From here on sets are asked for of the next unit.
+#endif
+
 /// The column of D that line `line` of eight of line group `group` is (forms/forms.h).
 static inline uint column_of(uint group, uint line) {
   if (FOUR_BITS) return 8 * group + line;
@@ -392,6 +450,32 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
   const bool aligned = ((a_at | lda) & (SOURCE == TYPE_F32 ? 3 : 7)) == 0;
 #endif
   const int groups = ((uint)n + 15u) / 16u * 2u, columns = (groups + NG - 1) / NG;
+#if STAYS
+  SCHEDULE(tiles, TILE_M);
+  const long units = (long)tiles * columns;
+  long work = FIRST_UNIT(units, PLACE_OF_GROUP);
+  const long end_work = FIRST_UNIT(units, PLACE_OF_GROUP + 1ul);
+#define IS_LAST (work + 1 >= end_work)
+  if (work >= end_work) return;
+  scheduled_block coming = block_in_table(table, matrices, work, columns);
+  __global const uchar *b_here, *pw;
+  __global const float *sb_here, *pc;
+  uint first_group, end_group, there, in_strip, first_row, rows, token_rows[T];
+  const uint to_next_strip = (all_blocks - 1) * 8192u;
+  ulong to_last_block;
+  SETS_OF_REGISTERS
+  ENTER_WEIGHTS(true, coming)
+  ENTER_TOKENS(true, coming)
+  LOAD_FIRST_SETS
+  for (; work < end_work; ++work) {
+    const scheduled_block here = coming;
+    const ulong bias_here = bias_at + (ulong)here.matrix * (ulong)n;
+    const uint in_block = 16 - (uint)here.column * NG % 16;
+    uint own_rows[T];
+    UNROLL for (int j = 0; j < T; ++j) own_rows[j] = token_rows[j];
+    coming = block_in_table(table, matrices, min(work + 1, end_work - 1), columns);
+    ZERO_SUMS
+#else
 #ifdef SCHEDULES
   SCHEDULE(tiles, TILE_M);
   EACH_UNIT_SCHEDULED((long)tiles * columns) {
@@ -419,31 +503,10 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
 #endif
     uint token_rows[T]; // of A, whose codes or values this work-item loads
     UNROLL for (int j = 0; j < T; ++j) token_rows[j] = (uint)ROW_OF_A(first_row + TOKEN_ROW(j));
-    uint wr[DEPTH][WORDS_B * NG], ar[TOKENS_DEPTH][TOKENS * T];
-    float sr[TOKENS_DEPTH][PER_BLOCK][SUMS_OF_ROWS], sum SUMS_HELD;
-    OF_SCALES cr[DEPTH]SCALES_HELD;
-    UNROLL for (int s = 0; s < TOKENS_DEPTH; ++s) {
-      UNROLL for (int i = 0; i < TOKENS * T; ++i) ar[s][i] = 0;
-      UNROLL for (int q = 0; q < PER_BLOCK; ++q) UNROLL for (int i = 0; i < SUMS_OF_ROWS; ++i) sr[s][q][i] = 0.f;
-    }
-    UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) SUM(j, u, 0) = SUM(j, u, 1) = 0.f;
-    UNROLL for (int s = 0; s < DEPTH; ++s) {
-      IF_OF_WARP(s < count) {
-        const uint block = BLOCK_OF_WARP(warp + s * WARPS);
-        LOAD_WEIGHTS_HALF(s, block, 0)
-        LOAD_WEIGHTS_HALF(s, block, 1)
-#if QUANTISE
-        LOAD_TOKENS(s, block)
-#else
-        if (s < TOKENS_DEPTH) {
-          LOAD_TOKENS_HALF(s, block, 0)
-          LOAD_TOKENS_HALF(s, block, 1)
-          LOAD_TOKENS_SCALES(s, block)
-        }
+    SETS_OF_REGISTERS
+    ZERO_SUMS
+    LOAD_FIRST_SETS
 #endif
-        LOAD_SCALES_B(s, block)
-      }
-    }
 #if FOUR_BITS
     const float unit = UNIT_OF_ALL;
     for (uint i = tid; i < 256; i += 32 * WARPS) scale_words[i] = encode_bf16(ENTRY_OF_SCALE(i)) * 0x10001u;
@@ -454,8 +517,16 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
     for (uint first = 0; first < count; first += DEPTH) {
       UNROLL for (int s = 0; s < DEPTH; ++s) {
         IF_OF_WARP(first + s < count) { // a break would keep the compiler from unrolling, and sets would lie in memory
+#if STAYS
+          const uint at = first + s;
+          ENTER_WEIGHTS(!IS_LAST && at == LAST_SETS_AT, coming)
+          ENTER_TOKENS(!IS_LAST && at == LAST_SETS_AT, coming)
+          const bool more = at + DEPTH < count || !IS_LAST;
+          const uint next = BLOCK_OF_WARP(warp + (at + DEPTH < count ? at + DEPTH : (uint)s) * WARPS);
+#else
           const uint next = BLOCK_OF_WARP(warp + (first + s + DEPTH) * WARPS);
           const bool more = next < blocks;
+#endif
 #if FOUR_BITS
           // Sixteen columns after the other, the first operand: the next codes of some are on their way while others are multiplied.
           UNROLL for (int j = 0; j < NG; j += 2) {
@@ -588,17 +659,27 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
     barrier(CLK_LOCAL_MEM_FENCE);
     // Lines of even number and the next ones are columns side by side: a gate and its up.
     for (uint o = tid; o < OF_D(COLUMNS) * 8 * T; o += 32 * WARPS) {
+#if STAYS
+      const uint line = o % OF_D(COLUMNS) * (COLUMNS / OF_D(COLUMNS)), group = (uint)here.column * NG + line / 8;
+      const uint row = (uint)here.first_row + o / OF_D(COLUMNS), column = column_of(group, line % 8);
+      if (row >= (uint)here.end_row || group >= (uint)groups || column >= (uint)n) continue;
+#define ROW_HERE (o / OF_D(COLUMNS))
+#define ROW_OF_D row
+#else
       const uint line = o % OF_D(COLUMNS) * (COLUMNS / OF_D(COLUMNS)), row = o / OF_D(COLUMNS), column = column_of(first_group + line / 8, line % 8);
       if (row >= rows || line / 8 >= there || column >= (uint)n) continue;
+#define ROW_HERE row
+#define ROW_OF_D (first_row + row)
+#endif
       float total = 0.f;
-      UNROLL for (int i = 0; i < WARPS; ++i) total += parts[i][line][row];
+      UNROLL for (int i = 0; i < WARPS; ++i) total += parts[i][line][ROW_HERE];
       total *= unit;
 #ifdef ACTIVATION
       float up = 0.f;
-      UNROLL for (int i = 0; i < WARPS; ++i) up += parts[i][line + 1][row];
+      UNROLL for (int i = 0; i < WARPS; ++i) up += parts[i][line + 1][ROW_HERE];
       total = activated(bias, bias_here, n, OF_D(column), total, up * unit);
 #endif
-      store_d(d, d_at, ldd, bias, bias_here, first_row + row, OF_D(column), total);
+      store_d(d, d_at, ldd, bias, bias_here, ROW_OF_D, OF_D(column), total);
     }
 #ifdef GROUPED
     barrier(CLK_LOCAL_MEM_FENCE); // the next unit's parts go to the same memory

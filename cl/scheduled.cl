@@ -95,9 +95,9 @@ static inline scheduled_block block_of(__global const int* scheduled, long unit,
 #else
 // A host launches for the most blocks that there could be. What is there is spread evenly over the work-groups launched, in order.
 #define PLACE_OF_GROUP (get_group_id(0) + get_group_id(1) * get_num_groups(0))
+#define FIRST_UNIT(units, group) ((long)((ulong)(units) * (group) / GROUPS_HERE))
 #define EACH_UNIT_SCHEDULED(units)                                                     \
-  for (long work = (long)((ulong)(units) * PLACE_OF_GROUP / GROUPS_HERE),          \
-            end_work = (long)((ulong)(units) * (PLACE_OF_GROUP + 1ul) / GROUPS_HERE); work < end_work; ++work)
+  for (long work = FIRST_UNIT(units, PLACE_OF_GROUP), end_work = FIRST_UNIT(units, PLACE_OF_GROUP + 1ul); work < end_work; ++work)
 #endif
 
 /// Row `row` of the problem as a row of A, which has a_rows. An index outside of A means its nearest row.

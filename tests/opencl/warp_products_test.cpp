@@ -197,18 +197,29 @@ TEST_F(OpenClWarpProducts, ServeManyMatrices) {
     for (const DType source : {DType::none, DType::bf16}) {
       g.a_source = source;
       expect_right_in_both_layouts(*device, g, 40, 21);
+      Case stays = g;  // Work-groups that stay for several units.
+      stays.options.emplace_back("columns", "32");
+      expect_right_in_both_layouts(*device, stays, 40, 21);
     }
     // So many tiles could be there that a kernel before it schedules rows.
     expect_right_in_both_layouts(*device, g, 40, 840);
   }
 }
 
-// Few work-groups schedule rows themselves; where each of many would, a kernel does before them.
+// Work-groups that are few or stay schedule rows themselves; where each of many would, a kernel does before them.
 TEST_F(OpenClWarpProducts, ScheduleRowsThemselvesWhereTheyAreFew) {
   const auto made = with_file(warp_by_hand, kMmaByHand);
   for (const auto& device : made.devices) {
     for (const auto& [rows, steps] : {std::pair<std::int64_t, std::size_t>{32, 1}, {32000, 2}}) {
-      Case g{.m = rows, .n = 70, .k = 256, .options = of_mma({{"tile_m", "8"}}), .counts = {3, 0, 20, 9}};
+      Case g{.m = rows,
+             .n = 70,
+             .k = 256,
+             .options = of_mma({{"tile_m", "8"}, {"warps", "4"}}),
+             .counts = {3, 0, 20, 9}};
+      Case stays = g;
+      stays.options.emplace_back("columns", "32");
+      EXPECT_EQ(dynamic_cast<const Gemm&>(*device->create_gemm(stays.desc())).step_names().size(), 1U);
+      g.options.emplace_back("columns", "16");
       const auto plan = device->create_gemm(g.desc());
       EXPECT_EQ(dynamic_cast<const Gemm&>(*plan).step_names().size(), steps);
     }

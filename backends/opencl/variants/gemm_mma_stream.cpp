@@ -11,18 +11,31 @@ namespace {
 
 bool has_four_bits(const Problem& p) { return numerics::bits_of(p.b) < 8; }
 
-std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
+constexpr std::int64_t kMostMatrices = 256;  ///< That work-groups schedule.
+
+/// Whether work-groups stay: STAYS of the kernel. Layers of Qwen3-30B-A3B take 171 us for 204 so at 16 tokens
+/// (docs/performance/h200-grouped.md).
+bool stays(const Tuning& t, const Problem& p) {
+  return p.grouped() && p.matrices <= kMostMatrices && t["tile_m"] <= 8 && t["columns"] == 32 && t["warps"] == 4 &&
+         t["lines"] == 0 && p.k_group == 128 && !has_four_bits(p);
+}
+
+std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
+  constexpr std::int64_t kAtOnce = 4;  // Of a compute unit that has registers for 16 warps.
   // Columns of D lie in groups of eight of which two make 16 neighbours.
   const std::int64_t groups = numerics::ceil_div(p.n, 16) * 2;
-  return {{"gemm_mma_stream",
-           {numerics::ceil_div(groups, t["columns"] / 8), most_tiles(p, m, t["tile_m"])},
-           t["warps"] * 32}};
+  const std::int64_t width = numerics::ceil_div(groups, t["columns"] / 8), height = most_tiles(p, m, t["tile_m"]);
+  const std::int64_t items = t["warps"] * 32;
+  if (stays(t, p))
+    return {{"gemm_mma_stream", {std::min<std::int64_t>(width * height, kAtOnce * f.compute_units), 1}, items}};
+  return {{"gemm_mma_stream", {width, height}, items}};
 }
 
 /// Scheduling takes each work-group about a microsecond, a kernel before it four and the host nine: it pays where
-/// work-groups are few rounds.
+/// work-groups stay or are few rounds.
 bool schedules(const Tuning& t, const Problem& p) {
-  constexpr std::int64_t kMostMatrices = 256, kMostGroups = 2048;
+  constexpr std::int64_t kMostGroups = 2048;
+  if (stays(t, p)) return true;
   const auto [width, height] = passes(t, p, {}, p.m).front().work_groups;
   return p.matrices <= kMostMatrices && width * height <= kMostGroups;
 }
