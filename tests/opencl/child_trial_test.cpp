@@ -87,6 +87,19 @@ TEST_F(OpenClTrials, OfAnotherBuildsKernelAreNoAnswer) {
   EXPECT_EQ(trial_of(variant), "") << "which was not kept";
 }
 
+TEST_F(OpenClTrials, FindNoKernelWrongOnDevicesHere) {
+  // Other tests pass over a variant that its trial refuses: here a kernel that is wrong everywhere shows.
+  for (const auto& device : devices()) {
+    const auto features = boost::json::parse(device->query("features", nullptr)).as_object();
+    const bool has_builtins = device->props().driver.find("Intel(R) OpenCL") == std::string::npos;  // Those of clang.
+    for (const auto& [name, answer] : features.at("trials").as_object()) {
+      const std::string_view text = answer.as_string();
+      EXPECT_EQ(text.find("on a tiny problem"), std::string_view::npos) << std::string_view(name) << ": " << text;
+      EXPECT_TRUE(!has_builtins || text.find("did not build") == text.npos) << std::string_view(name) << ": " << text;
+    }
+  }
+}
+
 TEST_F(OpenClTrials, InAChildComeOutAsHere) {
   bool tried = false;
   for (const auto& device : devices()) {
