@@ -207,15 +207,6 @@ void expect_right(Context& c, const Activated& a, const Bench& bench) {
       verdict.worst_want, verdict.max_error_over_bound, a.line());
 }
 
-void activate(Context& c, const Activated& a) {
-  const Op activator = make_op(c, a);
-  const Bench bench(c, a);
-  for (int i = 0; i < 2; ++i) {
-    call(c, a, activator, bench);
-    expect_right(c, a, bench);
-  }
-}
-
 /// Codes and scales are what the quantiser makes of the device's own f32 values.
 void codes_are_of_its_f32_values(Context& c) {
   for (const DType code : {DType::e4m3fn, DType::e5m2, DType::i8}) {
@@ -238,14 +229,8 @@ void codes_are_of_its_f32_values(Context& c) {
 
 void waits_for_its_list(Context& c) {
   Activated a{.rows = 64, .cols = 320, .x = DType::f32};
-  const Op activator = make_op(c, a);
-  Problem p = base_problem();
-  p.m = a.rows, p.n = a.cols, p.k = 1024;
-  Rig rig(c, p);
   Bench bench(c, a);
-  bench.gates = rig.call().bytes;
-  run_after_product(c, rig, activator.get(), bench.queue.get(), bench.args(a), &ironcl_activate_args::gate);
-  expect_right(c, a, bench);
+  run_after_product(c, a, bench, a.rows, a.cols, bench.gates, &ironcl_activate_args::gate);
 }
 
 constexpr Wrong<ironcl_activate_desc> kWrongActivations[] = {
@@ -270,38 +255,28 @@ constexpr Wrong<ironcl_activate_desc> kWrongActivations[] = {
 
 void wrong_activations(Context& c) { expect_wrong(c, Activated{.y = DType::e4m3fn}.desc(), kWrongActivations); }
 
+constexpr Wrong<ironcl_activate_args> kWrongActivateCalls[] = {
+    {"rows", kInvalid, [](auto& x) { x.rows += 1; }},
+    {"gate", kInvalid, [](auto& x) { x.gate = {}; }},
+    {"up", kInvalid, [](auto& x) { x.up.size -= 1; }},
+    {"y", kInvalid, [](auto& x) { x.y = {}; }},
+    {"scales", kInvalid, [](auto& x) { x.scales.size -= 1; }},
+    {"matrix_rows", kInvalid, [](auto& x) { x.matrix_rows = {}; }},
+    {"y", kInvalid, [](auto& x) { x.y.buffer = x.gate.buffer, x.y.offset = x.gate.offset; }},
+    {"wait", kInvalid, [](auto& x) { x.wait_count = 1; }},
+};
+
 void wrong_activate_calls(Context& c) {
   const Activated a{.y = DType::e4m3fn, .grouping = IRONCL_GROUPING_CONTIGUOUS, .counts = {7, 0, 20}};
-  const Op activator = make_op(c, a);
-  const Bench bench(c, a);
-  const auto refused = [&](const char* word, auto change) {
-    ironcl_activate_args args = bench.args(a);
-    change(args);
-    expect_call_refused(c, activator.get(), bench.queue.get(), &args, word);
-  };
-  using Args = ironcl_activate_args;
-  refused("rows", [](Args& x) { x.rows += 1; });
-  refused("gate", [](Args& x) { x.gate = {}; });
-  refused("up", [](Args& x) { x.up.size -= 1; });
-  refused("y", [](Args& x) { x.y = {}; });
-  refused("scales", [](Args& x) { x.scales.size -= 1; });
-  refused("matrix_rows", [](Args& x) { x.matrix_rows = {}; });
-  refused("y", [](Args& x) { x.y.buffer = x.gate.buffer, x.y.offset = x.gate.offset; });
-  refused("wait", [](Args& x) { x.wait_count = 1; });
-  call(c, a, activator, bench);
-  expect_right(c, a, bench);
+  expect_wrong_steps<Bench>(c, a, kWrongActivateCalls);
 }
 
 }  // namespace
 
 void add_activate_tests(Suite& suite) {
   const auto add = [&suite](const std::string& name, const Activated& a, bool floor = true, bool heavy = false) {
-    suite.add(TestCase{.group = "Activate",
-                       .name = name,
-                       .needs = Needs::experts,
-                       .floor = floor,
-                       .heavy = heavy,
-                       .body = [a](Context& c) { activate(c, a); }});
+    suite.add(
+        "Activate", name, Needs::experts, [a](Context& c) { run_twice<Bench>(c, a); }, floor, heavy);
   };
   // A pair of types makes some devices compile a kernel: in the normal run each type meets bf16 or f32.
   for (const DType x : {DType::f32, DType::f16, DType::bf16}) {

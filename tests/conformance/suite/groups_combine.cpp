@@ -137,15 +137,6 @@ void expect_right(Context& c, const Combined& m, const Bench& bench) {
   }
 }
 
-void combine(Context& c, const Combined& m) {
-  const Op combiner = make_op(c, m);
-  const Bench bench(c, m);
-  for (int i = 0; i < 2; ++i) {
-    call(c, m, combiner, bench);
-    expect_right(c, m, bench);
-  }
-}
-
 /// 2^24 + 1 - 2^24 is 0 in this order and 1 in another; and squares that only a fused sum keeps.
 void order_and_rounding(Context& c) {
   const Combined m{.tokens = 3, .cols = 2, .rows = 5, .top_k = 3, .x = DType::f32, .poisoned = false};
@@ -167,14 +158,8 @@ void order_and_rounding(Context& c) {
 
 void waits_for_its_list(Context& c) {
   const Combined m{.tokens = 60, .cols = 320, .rows = 64, .x = DType::f32, .poisoned = false};
-  const Op combiner = make_op(c, m);
-  Problem p = base_problem();
-  p.m = m.rows, p.n = m.cols, p.k = 1024;
-  Rig rig(c, p);
   Bench bench(c, m);
-  bench.x_values = rig.call().bytes;
-  run_after_product(c, rig, combiner.get(), bench.queue.get(), bench.args(m), &ironcl_combine_args::x);
-  expect_right(c, m, bench);
+  run_after_product(c, m, bench, m.rows, m.cols, bench.x_values, &ironcl_combine_args::x);
 }
 
 constexpr Wrong<ironcl_combine_desc> kWrongCombinations[] = {
@@ -195,28 +180,21 @@ constexpr Wrong<ironcl_combine_desc> kWrongCombinations[] = {
 
 void wrong_combinations(Context& c) { expect_wrong(c, Combined{}.desc(), kWrongCombinations); }
 
+constexpr Wrong<ironcl_combine_args> kWrongCombineCalls[] = {
+    {"tokens", kInvalid, [](auto& a) { a.tokens += 1; }},
+    {"x", kInvalid, [](auto& a) { a.x.size -= 1; }},
+    {"rows", kInvalid, [](auto& a) { a.rows = {}; }},
+    {"weights", kInvalid, [](auto& a) { a.weights.size -= 1; }},
+    {"add", kInvalid, [](auto& a) { a.add = {}; }},
+    {"add_weights", kInvalid, [](auto& a) { a.add_weights.size -= 1; }},
+    {"y", kInvalid, [](auto& a) { a.y = {}; }},
+    {"y", kInvalid, [](auto& a) { a.y.offset |= 1; }},
+    {"x", kInvalid, [](auto& a) { a.x.buffer = a.y.buffer, a.x.offset = a.y.offset; }},
+    {"wait", kInvalid, [](auto& a) { a.wait_count = 1; }},
+};
+
 void wrong_combine_calls(Context& c) {
-  const Combined m{.add = DType::bf16, .add_weights = true};
-  const Op combiner = make_op(c, m);
-  const Bench bench(c, m);
-  const auto refused = [&](const char* word, auto change) {
-    ironcl_combine_args args = bench.args(m);
-    change(args);
-    expect_call_refused(c, combiner.get(), bench.queue.get(), &args, word);
-  };
-  using Args = ironcl_combine_args;
-  refused("tokens", [](Args& a) { a.tokens += 1; });
-  refused("x", [](Args& a) { a.x.size -= 1; });
-  refused("rows", [](Args& a) { a.rows = {}; });
-  refused("weights", [](Args& a) { a.weights.size -= 1; });
-  refused("add", [](Args& a) { a.add = {}; });
-  refused("add_weights", [](Args& a) { a.add_weights.size -= 1; });
-  refused("y", [](Args& a) { a.y = {}; });
-  refused("y", [](Args& a) { a.y.offset |= 1; });
-  refused("x", [](Args& a) { a.x.buffer = a.y.buffer, a.x.offset = a.y.offset; });
-  refused("wait", [](Args& a) { a.wait_count = 1; });
-  call(c, m, combiner, bench);
-  expect_right(c, m, bench);
+  expect_wrong_steps<Bench>(c, Combined{.add = DType::bf16, .add_weights = true}, kWrongCombineCalls);
 }
 
 }  // namespace
@@ -224,9 +202,7 @@ void wrong_combine_calls(Context& c) {
 void add_combine_tests(Suite& suite) {
   const auto add = [&suite](const std::string& name, const Combined& m, bool floor = true) {
     suite.add(
-        TestCase{.group = "Combine", .name = name, .needs = Needs::experts, .floor = floor, .body = [m](Context& c) {
-                   combine(c, m);
-                 }});
+        "Combine", name, Needs::experts, [m](Context& c) { run_twice<Bench>(c, m); }, floor);
   };
   const DType types[] = {DType::f32, DType::f16, DType::bf16};
   for (const DType x : types) {

@@ -106,9 +106,7 @@ void one_quantised_span_is_refused(Context& c) {
 void add_dynamic_tests(Suite& suite) {
   const auto add = [&suite](const std::string& name, const Problem& p, bool floor) {
     suite.add(
-        TestCase{.group = "Dynamic", .name = name, .needs = Needs::gemm, .floor = floor, .body = [p](Context& c) {
-                   codes_and_product(c, p);
-                 }});
+        "Dynamic", name, Needs::gemm, [p](Context& c) { codes_and_product(c, p); }, floor);
   };
   for (const auto source : {DType::f32, DType::f16, DType::bf16}) {
     add(fmt::format("HardValuesFrom{}", numerics::name_of(source)), from(source, fill_hard_activations), true);
@@ -138,10 +136,8 @@ void add_dynamic_tests(Suite& suite) {
 
   suite.add("Dynamic", "EqualsTheStaticPathOnTheSameCodes", Needs::gemm, equals_static_path);
   for (const auto& [name, rows, cols] : {std::tuple{"AStaticScale", 0, 0}, {"StaticScalesOfTokenGroups", 1, 128}})
-    suite.add(TestCase{
-        .group = "Dynamic", .name = name, .needs = Needs::gemm, .body = [rows = rows, cols = cols](Context& c) {
-          given_scales(c, rows, cols);
-        }});
+    suite.add(
+        "Dynamic", name, Needs::gemm, [rows = rows, cols = cols](Context& c) { given_scales(c, rows, cols); }, false);
   suite.add("Dynamic", "OneOfTheTwoQuantisedSpansIsRefused", Needs::gemm, one_quantised_span_is_refused);
 }
 

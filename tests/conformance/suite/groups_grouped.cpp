@@ -22,12 +22,8 @@ void run_grouped(Context& c, const GroupedProblem& p) {
 }
 
 void add(Suite& suite, const std::string& name, const GroupedProblem& p, bool floor = true, bool heavy = false) {
-  suite.add(TestCase{.group = "Grouped",
-                     .name = name,
-                     .needs = Needs::grouped,
-                     .floor = floor,
-                     .heavy = heavy,
-                     .body = [p](Context& c) { run_grouped(c, p); }});
+  suite.add(
+      "Grouped", name, Needs::grouped, [p](Context& c) { run_grouped(c, p); }, floor, heavy);
 }
 
 /// Rows dealt to `matrices` at random, evenly or by Zipf's law.
@@ -398,25 +394,23 @@ constexpr Wrong<ironcl_gemm_desc> kWrongGrouped[] = {
 
 void wrong_grouped(Context& c) { expect_wrong(c, contiguous({4, 5, 6}).desc(), kWrongGrouped); }
 
+constexpr Wrong<ironcl_gemm_args> kWrongGroupedCalls[] = {
+    {"matrix_rows", kInvalid, [](auto& a) { a.matrix_rows = {}; }},
+    {"matrix_rows", kInvalid, [](auto& a) { a.matrix_rows.size = 11; }},
+    {"a_index", kInvalid, [](auto& a) { a.a_index = {}; }},
+    {"a_index", kInvalid, [](auto& a) { a.a_index.size -= 1; }},
+    {"a_rows", kInvalid, [](auto& a) { a.a_rows = 0; }},
+    {"a_rows", kInvalid, [](auto& a) { a.a_rows = 8; }},
+    {"bias", kInvalid, [](auto& a) { a.bias.size -= 1; }},
+    {"a_index", kInvalid, [](auto& a) { a.a_index.buffer = a.d.buffer, a.a_index.offset = a.d.offset; }},
+    {"matrix_rows", kInvalid, [](auto& a) { a.matrix_rows.buffer = a.d.buffer, a.matrix_rows.offset = a.d.offset; }},
+};
+
 void wrong_grouped_calls(Context& c) {
   GroupedProblem p = contiguous({4, 5, 6});
   p.a_rows = 7, p.dense.bias = DType::f32;
   GroupedRig rig(c, p);
-  const auto refused = [&](const char* word, auto change) {
-    ironcl_gemm_args args = rig.args();
-    change(args);
-    expect_call_refused(c, rig.plan(), rig.queue(), &args, word);
-  };
-  using Args = ironcl_gemm_args;
-  refused("matrix_rows", [](Args& a) { a.matrix_rows = {}; });
-  refused("matrix_rows", [](Args& a) { a.matrix_rows.size = 11; });
-  refused("a_index", [](Args& a) { a.a_index = {}; });
-  refused("a_index", [](Args& a) { a.a_index.size -= 1; });
-  refused("a_rows", [](Args& a) { a.a_rows = 0; });
-  refused("a_rows", [](Args& a) { a.a_rows = 8; });
-  refused("bias", [](Args& a) { a.bias.size -= 1; });
-  refused("a_index", [](Args& a) { a.a_index.buffer = a.d.buffer, a.a_index.offset = a.d.offset; });
-  refused("matrix_rows", [](Args& a) { a.matrix_rows.buffer = a.d.buffer, a.matrix_rows.offset = a.d.offset; });
+  expect_wrong_calls(c, rig.plan(), rig.queue(), rig.args(), kWrongGroupedCalls);
   rig.call();
   rig.expect_right();
 }

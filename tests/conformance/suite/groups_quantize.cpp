@@ -105,25 +105,10 @@ void expect_right(Context& c, const Matrix& m, const Bench& bench) {
   }
 }
 
-void quantise(Context& c, const Matrix& m) {
-  const Op quantizer = make_op(c, m);
-  const Bench bench(c, m);
-  for (int i = 0; i < 2; ++i) call(c, m, quantizer, bench);
-  expect_right(c, m, bench);
-}
-
 void waits_for_its_list(Context& c) {
   const Matrix m{.rows = 64, .cols = 640};
-  const Op quantizer = make_op(c, m);
-  // A product whose D is what is quantised: it takes long enough that who does not wait comes too early.
-  Problem p = base_problem();
-  p.m = m.rows, p.n = m.cols, p.k = 512;
-  Rig rig(c, p);
-  const Output product = rig.call();
   Bench bench(c, m);
-  bench.values = product.bytes;
-  run_after_product(c, rig, quantizer.get(), bench.queue.get(), bench.args(m), &ironcl_quantize_args::x);
-  expect_right(c, m, bench);
+  run_after_product(c, m, bench, m.rows, m.cols, bench.values, &ironcl_quantize_args::x);
 }
 
 constexpr Wrong<ironcl_quantize_desc> kWrongQuantizers[] = {
@@ -145,48 +130,26 @@ constexpr Wrong<ironcl_quantize_desc> kWrongQuantizers[] = {
 
 void wrong_quantizers(Context& c) { expect_wrong(c, Matrix{}.desc(), kWrongQuantizers); }
 
-void wrong_quantize_calls(Context& c) {
-  const Matrix m;
-  const Op quantizer = make_op(c, m);
-  const Bench bench(c, m);
-  const auto refused = [&](const char* word, auto change) {
-    ironcl_quantize_args args = bench.args(m);
-    change(args);
-    expect_call_refused(c, quantizer.get(), bench.queue.get(), &args, word);
-  };
-  using Args = ironcl_quantize_args;
-  refused("rows", [](Args& a) { a.rows += 1; });
-  refused("rows", [](Args& a) { a.rows = -1; });
-  refused("x", [](Args& a) { a.x = {}; });
-  refused("codes", [](Args& a) { a.codes.size -= 1; });
-  refused("scales", [](Args& a) { a.scales.size -= 1; });
-  refused("scales", [](Args& a) { a.scales.offset |= 1; });
-  refused("codes", [](Args& a) { a.codes.offset += 1 << 20; });
-  refused("codes", [](Args& a) { a.codes.buffer = a.x.buffer, a.codes.offset = a.x.offset; });
-  refused("wait", [](Args& a) { a.wait_count = 1; });
-  Error error;
-  const ironcl_quantize_args args = bench.args(m);
-  const auto enqueue = [&](ironcl_op q, ironcl_queue queue, const ironcl_quantize_args* a) {
-    return status_name(c.table.op_enqueue(q, queue, a, nullptr, &error));
-  };
-  EXPECT_EQ(enqueue(nullptr, bench.queue.get(), &args), "INVALID_ARGUMENT");
-  EXPECT_EQ(enqueue(quantizer.get(), nullptr, &args), "INVALID_ARGUMENT");
-  EXPECT_EQ(enqueue(quantizer.get(), bench.queue.get(), nullptr), "INVALID_ARGUMENT");
-  EXPECT_EQ(enqueue(quantizer.get(), bench.queue.get(), &args), "OK") << error.message << " (after the refused ones)";
-  require(c.table.queue_finish(bench.queue.get(), &error), error, "queue_finish");
-  expect_right(c, m, bench);
-}
+constexpr Wrong<ironcl_quantize_args> kWrongQuantizeCalls[] = {
+    {"rows", kInvalid, [](auto& a) { a.rows += 1; }},
+    {"rows", kInvalid, [](auto& a) { a.rows = -1; }},
+    {"x", kInvalid, [](auto& a) { a.x = {}; }},
+    {"codes", kInvalid, [](auto& a) { a.codes.size -= 1; }},
+    {"scales", kInvalid, [](auto& a) { a.scales.size -= 1; }},
+    {"scales", kInvalid, [](auto& a) { a.scales.offset |= 1; }},
+    {"codes", kInvalid, [](auto& a) { a.codes.offset += 1 << 20; }},
+    {"codes", kInvalid, [](auto& a) { a.codes.buffer = a.x.buffer, a.codes.offset = a.x.offset; }},
+    {"wait", kInvalid, [](auto& a) { a.wait_count = 1; }},
+};
+
+void wrong_quantize_calls(Context& c) { expect_wrong_steps<Bench>(c, Matrix{}, kWrongQuantizeCalls); }
 
 }  // namespace
 
 void add_quantize_tests(Suite& suite) {
   const auto add = [&suite](const std::string& name, const Matrix& m, bool floor = false, bool heavy = false) {
-    suite.add(TestCase{.group = "Quantize",
-                       .name = name,
-                       .needs = Needs::quantize,
-                       .floor = floor,
-                       .heavy = heavy,
-                       .body = [m](Context& c) { quantise(c, m); }});
+    suite.add(
+        "Quantize", name, Needs::quantize, [m](Context& c) { run_twice<Bench>(c, m); }, floor, heavy);
   };
   for (const auto x : {DType::f32, DType::f16, DType::bf16}) {
     for (const auto code : {DType::e4m3fn, DType::e5m2, DType::i8}) {

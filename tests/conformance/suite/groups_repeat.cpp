@@ -79,8 +79,7 @@ void claimed_by_the_device(Context& c) {
 
 void add_repeat_tests(Suite& suite) {
   const auto add = [&suite](const char* name, bool floor, std::function<void(Context&)> body) {
-    suite.add(
-        TestCase{.group = "Repeat", .name = name, .needs = Needs::gemm, .floor = floor, .body = std::move(body)});
+    suite.add("Repeat", name, Needs::gemm, std::move(body), floor);
   };
   add("TwentyCalls", false, [](Context& c) { twenty_calls(c, IRONCL_GEMM_REPEATABLE); });
   add("TwoQueues", false, two_queues);

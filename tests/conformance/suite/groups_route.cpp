@@ -272,15 +272,8 @@ void bias_stays_f32(Context& c) {
 
 void waits_for_its_list(Context& c) {
   const Routed r{.rule = {.experts = 40, .top_k = 4}, .tokens = 64};
-  const Op router = make_op(c, r);
   Bench bench(c, r);
-  // A product whose D is the logits: who does not wait comes too early.
-  Problem p = base_problem();
-  p.m = r.tokens, p.n = r.width(), p.k = 1024;
-  Rig rig(c, p);
-  bench.logit_bytes = rig.call().bytes;
-  run_after_product(c, rig, router.get(), bench.queue.get(), bench.args(r), &ironcl_route_args::logits);
-  expect_right(c, r, bench);
+  run_after_product(c, r, bench, r.tokens, r.width(), bench.logit_bytes, &ironcl_route_args::logits);
 }
 
 constexpr Wrong<ironcl_route_desc> kWrongRouters[] = {
@@ -314,34 +307,20 @@ constexpr Wrong<ironcl_route_desc> kWrongRouters[] = {
 
 void wrong_routers(Context& c) { expect_wrong(c, Routed{}.desc(), kWrongRouters); }
 
-void wrong_route_calls(Context& c) {
-  const Routed r;
-  const Op router = make_op(c, r);
-  const Bench bench(c, r);
-  const auto refused = [&](const char* word, auto change) {
-    ironcl_route_args args = bench.args(r);
-    change(args);
-    expect_call_refused(c, router.get(), bench.queue.get(), &args, word);
-  };
-  using Args = ironcl_route_args;
-  refused("tokens", [](Args& a) { a.tokens += 1; });
-  refused("tokens", [](Args& a) { a.tokens = -1; });
-  refused("logits", [](Args& a) { a.logits = {}; });
-  refused("ids", [](Args& a) { a.ids.size -= 1; });
-  refused("weights", [](Args& a) { a.weights = {}; });
-  refused("matrix_rows", [](Args& a) { a.matrix_rows = {}; });
-  refused("a_index", [](Args& a) { a.a_index.size -= 1; });
-  refused("rows", [](Args& a) { a.rows.offset |= 1; });
-  refused("ids", [](Args& a) { a.ids.buffer = a.logits.buffer, a.ids.offset = a.logits.offset; });
-  refused("wait", [](Args& a) { a.wait_count = 1; });
-  Error error;
-  const ironcl_route_args args = bench.args(r);
-  EXPECT_EQ(c.table.op_enqueue(nullptr, bench.queue.get(), &args, nullptr, &error), IRONCL_INVALID_ARGUMENT);
-  EXPECT_EQ(c.table.op_enqueue(router.get(), nullptr, &args, nullptr, &error), IRONCL_INVALID_ARGUMENT);
-  EXPECT_EQ(c.table.op_enqueue(router.get(), bench.queue.get(), nullptr, nullptr, &error), IRONCL_INVALID_ARGUMENT);
-  run(c, router.get(), bench.queue.get(), &args);
-  expect_right(c, r, bench);
-}
+constexpr Wrong<ironcl_route_args> kWrongRouteCalls[] = {
+    {"tokens", kInvalid, [](auto& a) { a.tokens += 1; }},
+    {"tokens", kInvalid, [](auto& a) { a.tokens = -1; }},
+    {"logits", kInvalid, [](auto& a) { a.logits = {}; }},
+    {"ids", kInvalid, [](auto& a) { a.ids.size -= 1; }},
+    {"weights", kInvalid, [](auto& a) { a.weights = {}; }},
+    {"matrix_rows", kInvalid, [](auto& a) { a.matrix_rows = {}; }},
+    {"a_index", kInvalid, [](auto& a) { a.a_index.size -= 1; }},
+    {"rows", kInvalid, [](auto& a) { a.rows.offset |= 1; }},
+    {"ids", kInvalid, [](auto& a) { a.ids.buffer = a.logits.buffer, a.ids.offset = a.logits.offset; }},
+    {"wait", kInvalid, [](auto& a) { a.wait_count = 1; }},
+};
+
+void wrong_route_calls(Context& c) { expect_wrong_steps<Bench>(c, Routed{}, kWrongRouteCalls); }
 
 void add_models(const std::function<void(const std::string&, const Routed&, bool)>& add) {
   Routed deepseek;
@@ -380,9 +359,7 @@ void add_models(const std::function<void(const std::string&, const Routed&, bool
 void add_route_tests(Suite& suite) {
   const auto add = [&suite](const std::string& name, const Routed& r, bool floor) {
     suite.add(
-        TestCase{.group = "Route", .name = name, .needs = Needs::experts, .floor = floor, .body = [r](Context& c) {
-                   route(c, r);
-                 }});
+        "Route", name, Needs::experts, [r](Context& c) { route(c, r); }, floor);
   };
   add_models(add);
   for (const auto score : {numerics::Score::softmax, numerics::Score::sigmoid, numerics::Score::sqrt_softplus}) {

@@ -68,9 +68,10 @@ struct TestCase {
 class Suite {
  public:
   void add(TestCase test) { tests_.push_back(std::move(test)); }
-  /// Adds a behaviour test: it belongs to the floor.
-  void add(const char* group, const char* name, Needs needs, std::function<void(Context&)> body) {
-    add(TestCase{.group = group, .name = name, .needs = needs, .floor = true, .body = std::move(body)});
+  /// Adds a behaviour test: it belongs to the floor unless told otherwise.
+  void add(std::string group, std::string name, Needs needs, std::function<void(Context&)> body, bool floor = true,
+           bool heavy = false) {
+    tests_.push_back({std::move(group), std::move(name), needs, floor, heavy, /*per_device=*/true, std::move(body)});
   }
   const std::vector<TestCase>& tests() const { return tests_; }
 

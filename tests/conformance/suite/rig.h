@@ -76,6 +76,17 @@ void expect_wrong(Context& context, const Desc& good, const Wrong<Desc> (&all)[N
   }
 }
 
+/// The same of the arguments of a call of `op`.
+template <class Args, std::size_t N>
+void expect_wrong_calls(Context& context, ironcl_op op, ironcl_queue queue, const Args& good,
+                        const Wrong<Args> (&all)[N]) {
+  for (const Wrong<Args>& wrong : all) {
+    Args args = good;
+    wrong.change(args);
+    expect_call_refused(context, op, queue, &args, wrong.word);
+  }
+}
+
 /// Whether `text` has `word` as a word of its own (m, k) or as part of a path (gemm_desc.k, a_scale.ld).
 bool has_word(const std::string& text, const std::string& word);
 
@@ -169,21 +180,6 @@ class Rig {
   Guarded a_, a_scale_, d_, bias_, workspace_, codes_, code_scales_;
   std::vector<Expected> expected_;
 };
-
-/// Three calls that read the D of a product on another queue, ordered by their wait list alone: who does not wait
-/// comes too early.
-template <class Args>
-void run_after_product(Context& context, Rig& product, ironcl_op op, ironcl_queue queue, Args args,
-                       ironcl_span Args::*input) {
-  for (int i = 0; i < 3; ++i) {
-    product.reset();
-    const Event made = product.enqueue(product.queue());
-    const ironcl_event list[] = {made.get()};
-    args.*input = product.d_span();
-    args.wait = list, args.wait_count = 1;
-    run(context, op, queue, &args);
-  }
-}
 
 /// The whole life of a problem: rig, call, check. What the data-driven groups run.
 void run_problem(Context& context, const Problem& problem);

@@ -111,12 +111,8 @@ void run_problem(Context& context, const Problem& problem) {
 
 void add_problem(Suite& suite, const char* group, const std::string& name, const Problem& problem, bool floor,
                  bool heavy) {
-  suite.add(TestCase{.group = group,
-                     .name = name,
-                     .needs = Needs::gemm,
-                     .floor = floor,
-                     .heavy = heavy,
-                     .body = [problem](Context& context) { run_problem(context, problem); }});
+  suite.add(
+      group, name, Needs::gemm, [problem](Context& context) { run_problem(context, problem); }, floor, heavy);
 }
 
 }  // namespace ironcl::conformance
