@@ -44,11 +44,8 @@ void Run::all() {
   }
   for (const auto event : events_) t_.event_destroy(event);
   for (const auto weights : weights_) t_.weights_destroy(weights);
-  for (const auto plan : plans_) t_.op_destroy(plan);
-  for (const auto quantize : quantizers_) t_.op_destroy(quantize);
-  for (const auto route : routes_) t_.op_destroy(route);
-  for (const auto activate : activates_) t_.op_destroy(activate);
-  for (const auto combine : combines_) t_.op_destroy(combine);
+  for (const auto* pool : {&plans_, &quantizers_, &routes_, &activates_, &combines_})
+    for (const auto op : *pool) t_.op_destroy(op);
   for (const auto buffer : buffers_) t_.buffer_destroy(buffer);
   for (const auto queue : queues_) t_.queue_destroy(queue);
 }
@@ -91,8 +88,7 @@ void Run::step() {
       break;
     case 10:
     case 11: {
-      Claimed<ironcl_gemm_desc> desc;
-      describe(desc);
+      Claimed<ironcl_gemm_desc> desc = describe();
       if (plans_.size() < kMost && is_small(desc.value())) make_op(plans_, desc);
       break;
     }
@@ -110,8 +106,7 @@ void Run::step() {
       break;
     }
     case 17: {
-      Claimed<ironcl_event_profile> profile;
-      profile.claim(in_);
+      Claimed<ironcl_event_profile> profile(in_);
       call("event_profile", [&](auto* e) { return t_.event_profile(pick(events_), profile.get(), e); });
       break;
     }
@@ -119,10 +114,8 @@ void Run::step() {
       t_.event_destroy(take(events_));
       break;
     case 19: {
-      Claimed<ironcl_gemm_desc> desc;
-      Claimed<ironcl_support> support;
-      describe(desc);
-      support.claim(in_);
+      Claimed<ironcl_gemm_desc> desc = describe();
+      Claimed<ironcl_support> support(in_);
       call("supports", [&](auto* e) { return t_.supports(device(), desc.get(), support.get(), e); });
       break;
     }

@@ -24,8 +24,8 @@ std::uint64_t alignment() {
 
 }  // namespace
 
-void Run::describe(Claimed<ironcl_gemm_desc>& out) {
-  out.claim(in_);
+Claimed<ironcl_gemm_desc> Run::describe() {
+  Claimed<ironcl_gemm_desc> out(in_);
   ironcl_gemm_desc& d = out.value();
   const bool usual = in_.below(3) != 0;  // A problem that runs, with one thing or another changed.
   d.m = usual ? kSizes[in_.below(3)] : size();
@@ -50,6 +50,7 @@ void Run::describe(Claimed<ironcl_gemm_desc>& out) {
   if (in_.below(16) == 0) d.a_quantizer.scale_rounding = in_.byte();
   if (in_.below(8) == 0) d.next = chain(in_.below(4) == 0);
   if (d.grouping != 0 && in_.below(2) == 0) d.a_rows = size();
+  return out;
 }
 
 /// A chain of one to three parts; options that exist, or that do not.
@@ -76,8 +77,7 @@ const ironcl_chain* Run::chain(bool odd) {
 
 void Run::create_buffer() {
   if (buffers_.size() >= kMost) return;
-  Claimed<ironcl_buffer_desc> desc;
-  desc.claim(in_);
+  Claimed<ironcl_buffer_desc> desc(in_);
   const std::uint64_t wanted[] = {1, 64, 4096, 65536, 262144, 0, UINT64_MAX, std::uint64_t{1} << 62};
   desc.value().size = in_.of(wanted);
   if (in_.below(16) == 0) desc.value().flags = in_.byte();
@@ -127,8 +127,7 @@ void Run::transfer() {
 
 void Run::prepare() {
   if (weights_.size() >= kMost) return;
-  Claimed<ironcl_weights_desc> desc;
-  desc.claim(in_);
+  Claimed<ironcl_weights_desc> desc(in_);
   ironcl_weights_desc& w = desc.value();
   const bool usual = in_.below(3) != 0;
   w.dtype = usual ? static_cast<ironcl_dtype>(IRONCL_F8_E4M3FN) : type();
@@ -149,8 +148,7 @@ void Run::prepare() {
 
 void Run::export_back() {
   const ironcl_weights weights = pick(weights_);
-  Claimed<ironcl_weights_info> info;
-  info.claim(in_);
+  Claimed<ironcl_weights_info> info(in_);
   const bool known =
       call("weights_info", [&](auto* e) { return t_.weights_info(weights, info.get(), e); }) == IRONCL_OK &&
       info.value().struct_size >= sizeof(ironcl_weights_info);
@@ -162,8 +160,7 @@ void Run::export_back() {
 }
 
 void Run::enqueue() {
-  Claimed<ironcl_gemm_args> args;
-  args.claim(in_);
+  Claimed<ironcl_gemm_args> args(in_);
   ironcl_gemm_args& a = args.value();
   a.m = in_.below(8) == 0 ? size() : kSizes[in_.below(3)];
   if (in_.below(8) == 0) a.m = 0;
@@ -207,8 +204,7 @@ void Run::enqueue_chain() {
 
 void Run::query() {
   const char* const keys[] = {"features", "options", "variants", "choice", "candidates", "model", "", "\xff"};
-  Claimed<ironcl_gemm_desc> desc;
-  describe(desc);
+  Claimed<ironcl_gemm_desc> desc = describe();
   std::array<char, 256> text;
   text.fill('\x7f');
   const std::uint64_t capacity = in_.below(text.size());

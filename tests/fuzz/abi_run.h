@@ -29,6 +29,8 @@ ironcl_device device();        ///< Its first device, or NULL.
 /// not.
 template <class T>
 struct Claimed {
+  Claimed() = default;
+  explicit Claimed(Bytes& in) { claim(in); }
   alignas(16) std::array<unsigned char, 1024> bytes{};
   T& value() { return *reinterpret_cast<T*>(bytes.data()); }
   T* get() { return reinterpret_cast<T*>(bytes.data()); }
@@ -61,8 +63,7 @@ class Run {
   }
   template <class F>
   ironcl_status call(const char* slot, F&& f) {
-    Claimed<ironcl_error> error;
-    error.claim(in_);
+    Claimed<ironcl_error> error(in_);
     return answer(slot, f(error.get()), error);
   }
   template <class H, class F>
@@ -127,7 +128,7 @@ class Run {
     return memory_.back().data();
   }
 
-  void describe(Claimed<ironcl_gemm_desc>& out);
+  Claimed<ironcl_gemm_desc> describe();
   const ironcl_chain* chain(bool odd);
   static bool is_small(const ironcl_gemm_desc& d) { return d.m <= kSmall && d.n <= kSmall && d.k <= kSmall; }
 
@@ -144,12 +145,15 @@ class Run {
 
   void create_quantize();
   void enqueue_quantize();
+  void destroy_quantize() { t_.op_destroy(take(quantizers_)); }
   void create_route();
   void enqueue_route();
+  void destroy_route() { t_.op_destroy(take(routes_)); }
   void create_activate();
   void enqueue_activate();
   void create_combine();
   void enqueue_combine();
+  void destroy_activate_or_combine() { t_.op_destroy(take(in_.below(2) == 0 ? activates_ : combines_)); }
   template <class Desc>
   void make_op(std::vector<ironcl_op>& pool, Claimed<Desc>& desc) {
     make("op_create", pool, [&](auto* out, auto* e) { return t_.op_create(device(), desc.get(), out, e); });
@@ -175,11 +179,7 @@ class Run {
   std::vector<ironcl_buffer> buffers_;
   std::vector<std::uint64_t> sizes_;  ///< Of buffers_.
   std::vector<ironcl_weights> weights_;
-  std::vector<ironcl_op> plans_;
-  std::vector<ironcl_op> quantizers_;
-  std::vector<ironcl_op> routes_;
-  std::vector<ironcl_op> activates_;
-  std::vector<ironcl_op> combines_;
+  std::vector<ironcl_op> plans_, quantizers_, routes_, activates_, combines_;
   std::vector<ironcl_event> events_, transfers_;
   std::deque<std::vector<unsigned char>> memory_;
 };

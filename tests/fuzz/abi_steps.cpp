@@ -6,8 +6,7 @@ namespace ironcl::fuzz {
 
 void Run::create_quantize() {
   if (quantizers_.size() >= kMost) return;
-  Claimed<ironcl_quantize_desc> desc;
-  desc.claim(in_);
+  Claimed<ironcl_quantize_desc> desc(in_);
   ironcl_quantize_desc& d = desc.value();
   const bool usual = in_.below(3) != 0;
   d.rows = usual ? kSizes[in_.below(5)] : size();
@@ -24,20 +23,16 @@ void Run::create_quantize() {
 }
 
 void Run::enqueue_quantize() {
-  Claimed<ironcl_quantize_args> args;
-  args.claim(in_);
+  Claimed<ironcl_quantize_args> args(in_);
   ironcl_quantize_args& a = args.value();
   a.rows = in_.below(8) == 0 ? size() : kSizes[in_.below(6)];
-  a.x = span();
-  a.codes = span();
-  a.scales = span();
+  for (ironcl_span* one : {&a.x, &a.codes, &a.scales}) *one = span();
   enqueue_one(quantizers_, args);
 }
 
 void Run::create_route() {
   if (routes_.size() >= kMost) return;
-  Claimed<ironcl_route_desc> desc;
-  desc.claim(in_);
+  Claimed<ironcl_route_desc> desc(in_);
   ironcl_route_desc& d = desc.value();
   const bool usual = in_.below(3) != 0;
   const std::uint32_t experts[] = {8, 5, 64, 1, 128, 0, 65537};
@@ -59,8 +54,7 @@ void Run::create_route() {
 }
 
 void Run::enqueue_route() {
-  Claimed<ironcl_route_args> args;
-  args.claim(in_);
+  Claimed<ironcl_route_args> args(in_);
   ironcl_route_args& a = args.value();
   a.tokens = in_.below(8) == 0 ? size() : kSizes[in_.below(6)];
   for (ironcl_span* one : {&a.logits, &a.ids, &a.weights, &a.matrix_rows, &a.a_index, &a.rows}) *one = span();
@@ -71,8 +65,7 @@ void Run::enqueue_route() {
 
 void Run::create_activate() {
   if (activates_.size() >= kMost) return;
-  Claimed<ironcl_activate_desc> desc;
-  desc.claim(in_);
+  Claimed<ironcl_activate_desc> desc(in_);
   ironcl_activate_desc& d = desc.value();
   const bool usual = in_.below(3) != 0, quantised = in_.below(2) == 0;
   d.rows = usual ? kSizes[in_.below(5)] : size();
@@ -93,8 +86,7 @@ void Run::create_activate() {
 }
 
 void Run::enqueue_activate() {
-  Claimed<ironcl_activate_args> args;
-  args.claim(in_);
+  Claimed<ironcl_activate_args> args(in_);
   ironcl_activate_args& a = args.value();
   a.rows = in_.below(8) == 0 ? size() : kSizes[in_.below(6)];
   for (ironcl_span* one : {&a.gate, &a.up, &a.y}) *one = span();
@@ -105,8 +97,7 @@ void Run::enqueue_activate() {
 
 void Run::create_combine() {
   if (combines_.size() >= kMost) return;
-  Claimed<ironcl_combine_desc> desc;
-  desc.claim(in_);
+  Claimed<ironcl_combine_desc> desc(in_);
   ironcl_combine_desc& d = desc.value();
   const bool usual = in_.below(3) != 0;
   d.tokens = usual ? kSizes[in_.below(5)] : size();
@@ -125,8 +116,7 @@ void Run::create_combine() {
 }
 
 void Run::enqueue_combine() {
-  Claimed<ironcl_combine_args> args;
-  args.claim(in_);
+  Claimed<ironcl_combine_args> args(in_);
   ironcl_combine_args& a = args.value();
   a.tokens = in_.below(8) == 0 ? size() : kSizes[in_.below(6)];
   for (ironcl_span* one : {&a.x, &a.rows, &a.weights, &a.y}) *one = span();
@@ -136,31 +126,13 @@ void Run::enqueue_combine() {
 }
 
 void Run::step_of_experts(std::size_t which) {
-  switch (which) {
-    case 0:
-      return create_quantize();
-    case 1:
-    case 2:
-      return enqueue_quantize();
-    case 3:
-      return t_.op_destroy(take(quantizers_));
-    case 4:
-      return create_route();
-    case 5:
-      return enqueue_route();
-    case 6:
-      return t_.op_destroy(take(routes_));
-    case 7:
-      return create_activate();
-    case 8:
-      return enqueue_activate();
-    case 9:
-      return in_.below(2) == 0 ? t_.op_destroy(take(activates_)) : t_.op_destroy(take(combines_));
-    case 10:
-      return create_combine();
-    default:
-      return enqueue_combine();
-  }
+  static constexpr void (Run::*kSteps[])() = {&Run::create_quantize,  &Run::enqueue_quantize,
+                                              &Run::enqueue_quantize, &Run::destroy_quantize,
+                                              &Run::create_route,     &Run::enqueue_route,
+                                              &Run::destroy_route,    &Run::create_activate,
+                                              &Run::enqueue_activate, &Run::destroy_activate_or_combine,
+                                              &Run::create_combine,   &Run::enqueue_combine};
+  (this->*kSteps[which])();
 }
 
 }  // namespace ironcl::fuzz
