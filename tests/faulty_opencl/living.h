@@ -106,6 +106,20 @@ class Living {
     handle = made;
   }
 
+  template <class Desc>
+  void make_op(ironcl_op& op, const Desc& desc) {
+    make("op_create", op, [&](auto* out, Error* e) { return p_.op_create(device_, &desc, out, e); });
+  }
+
+  /// A call; its event, which the life keeps.
+  template <class Args>
+  ironcl_event enqueue(ironcl_op op, ironcl_queue queue, const Args& args) {
+    ironcl_event event = nullptr;
+    make("op_enqueue", event, [&](auto* out, Error* e) { return p_.op_enqueue(op, queue, &args, out, e); });
+    events_.push_back(event);
+    return event;
+  }
+
   /// Two queues.
   void queues() {
     make("queue_create", queue_, [&](auto* out, Error* e) { return p_.queue_create(device_, 0, out, e); });

@@ -83,18 +83,15 @@ class Product final : public Living {
     ironcl_options options;
     const ironcl_gemm_desc desc = describe(problem_, options);
     attempt([&] {
-      ironcl_device_props props{};
-      props.struct_size = sizeof(props);
+      auto props = sized<ironcl_device_props>();
       need("device_props", [&](Error* e) { return p_.device_props(device_, &props, e); });
     });
     attempt([&] {
-      ironcl_support support{};
-      support.struct_size = sizeof(support);
+      auto support = sized<ironcl_support>();
       need("supports", [&](Error* e) { return p_.supports(device_, &desc, &support, e); });
       if (support.reason != 0) throw Refused{support.text};
     });
-    attempt(
-        [&] { make("op_create", plan_, [&](auto* out, Error* e) { return p_.op_create(device_, &desc, out, e); }); });
+    attempt([&] { make_op(plan_, desc); });
     attempt([&] { queues(); });
     attempt([&] {
       buffer(a_, data_.a.size());
@@ -112,16 +109,10 @@ class Product final : public Living {
     attempt([&] {
       // Another queue, told to wait for the first one's command; both use the plan's own workspace.
       fresh_second_queue();
-      ironcl_event before = nullptr;
-      enqueue(queue_, problem_.m, &before);
-      events_.push_back(before);
-      call(second_, before);
+      call(second_, multiply(queue_, problem_.m));
     });
     attempt([&] {
-      ironcl_event none = nullptr;
-      enqueue(queue_, 0, &none);
-      events_.push_back(none);
-      wait(none, 1'000'000'000);
+      wait(multiply(queue_, 0), 1'000'000'000);
       need("queue_finish", [&](Error* e) { return p_.queue_finish(queue_, e); });
     });
     attempt([&] { export_back(); });
@@ -134,28 +125,24 @@ class Product final : public Living {
     make("weights_prepare", weights_, [&](auto* out, Error* e) { return p_.weights_prepare(device_, &w, out, e); });
   }
 
-  void enqueue(ironcl_queue queue, std::int64_t rows, ironcl_event* event) {
-    ironcl_gemm_args args{};
-    args.struct_size = sizeof(args), args.kind = IRONCL_OP_GEMM;
+  ironcl_event multiply(ironcl_queue queue, std::int64_t rows) {
+    auto args = sized<ironcl_gemm_args>(IRONCL_OP_GEMM);
     args.m = rows;
     args.weights = weights_;
     args.a = {a_, 0, data_.a.size()};
     if (!data_.a_scales.empty()) args.a_scale = {a_scales_, 0, data_.a_scales.size()};
     if (!data_.rows.empty()) args.matrix_rows = {rows_, 0, data_.rows.size()};
     args.d = {d_, 0, d_bytes()};
-    make("op_enqueue", *event, [&](auto* out, Error* e) { return p_.op_enqueue(plan_, queue, &args, out, e); });
+    return enqueue(plan_, queue, args);
   }
 
   /// Poisons D, multiplies on `queue`, reads D back and compares every element.
   void call(ironcl_queue queue, ironcl_event before) {
     if (before != nullptr) need("queue_wait", [&](Error* e) { return p_.queue_wait(queue, before, e); });
     poison(queue, d_, d_bytes());
-    ironcl_event done = nullptr;
-    enqueue(queue, problem_.m, &done);
-    events_.push_back(done);
+    const ironcl_event done = multiply(queue, problem_.m);
     wait(done, kForEver);
-    ironcl_event_profile profile{};
-    profile.struct_size = sizeof(profile);
+    auto profile = sized<ironcl_event_profile>();
     need("event_profile", [&](Error* e) { return p_.event_profile(done, &profile, e); });
     std::vector<float> got(static_cast<std::size_t>(problem_.m * problem_.n));
     fetch(queue, d_, got.data(), d_bytes());

@@ -4,7 +4,6 @@
 #include <algorithm>
 #include <cstring>
 #include <span>
-#include <utility>
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/experts_oracle.h"
@@ -96,24 +95,22 @@ class Steps final : public Living {
   }
 
   void create() {
-    ironcl_quantize_desc q{};
-    q.struct_size = sizeof q, q.kind = IRONCL_OP_QUANTIZE, q.rows = kTokens, q.cols = kCols;
+    auto q = sized<ironcl_quantize_desc>(IRONCL_OP_QUANTIZE);
+    q.rows = kTokens, q.cols = kCols;
     q.x_dtype = IRONCL_BF16, q.code_dtype = IRONCL_F8_E4M3FN, q.scale = {IRONCL_F32, 1, kGroup, 0, 0, 0, 0};
-    make("op_create", quantize_, [&](auto* out, Error* e) { return p_.op_create(device_, &q, out, e); });
-    ironcl_route_desc r{};
-    r.struct_size = sizeof r, r.kind = IRONCL_OP_ROUTE, r.flags = IRONCL_ROUTE_NORMALIZE, r.tokens = kTokens;
+    make_op(quantize_, q);
+    auto r = sized<ironcl_route_desc>(IRONCL_OP_ROUTE);
+    r.flags = IRONCL_ROUTE_NORMALIZE, r.tokens = kTokens;
     r.experts = kExperts, r.top_k = kTopK, r.score = IRONCL_SCORE_SOFTMAX, r.logits_dtype = IRONCL_F32;
-    make("op_create", route_, [&](auto* out, Error* e) { return p_.op_create(device_, &r, out, e); });
-    ironcl_activate_desc a{};
-    a.struct_size = sizeof a, a.kind = IRONCL_OP_ACTIVATE, a.rows = kSlots, a.cols = kCols, a.x_dtype = IRONCL_BF16,
-    a.y_dtype = IRONCL_F32;
+    make_op(route_, r);
+    auto a = sized<ironcl_activate_desc>(IRONCL_OP_ACTIVATE);
+    a.rows = kSlots, a.cols = kCols, a.x_dtype = IRONCL_BF16, a.y_dtype = IRONCL_F32;
     a.activation = IRONCL_ACTIVATION_SILU, a.grouping = IRONCL_GROUPING_CONTIGUOUS, a.matrices = kExperts;
-    make("op_create", activate_, [&](auto* out, Error* e) { return p_.op_create(device_, &a, out, e); });
-    ironcl_combine_desc c{};
-    c.struct_size = sizeof c, c.kind = IRONCL_OP_COMBINE, c.tokens = kTokens, c.cols = kCols, c.rows = kSlots,
-    c.top_k = kTopK;
+    make_op(activate_, a);
+    auto c = sized<ironcl_combine_desc>(IRONCL_OP_COMBINE);
+    c.tokens = kTokens, c.cols = kCols, c.rows = kSlots, c.top_k = kTopK;
     c.x_dtype = IRONCL_BF16, c.y_dtype = IRONCL_F32;
-    make("op_create", combine_, [&](auto* out, Error* e) { return p_.op_create(device_, &c, out, e); });
+    make_op(combine_, c);
   }
 
   void buffers() {
@@ -137,35 +134,23 @@ class Steps final : public Living {
   /// One after another on `queue`, the first after `before`; their events.
   std::vector<ironcl_event> run(ironcl_queue queue, std::int64_t tokens, ironcl_event before) {
     std::vector<ironcl_event> done;
-    const auto keep = [&](ironcl_event event) {
-      done.push_back(event);
-      events_.push_back(event);
-    };
-    ironcl_event event = nullptr;
-    ironcl_quantize_args q{};
-    q.struct_size = sizeof q, q.kind = IRONCL_OP_QUANTIZE, q.rows = tokens, q.x = x_.span(), q.codes = codes_.span(),
-    q.scales = scales_.span();
+    const auto enqueue_next = [&](ironcl_op op, const auto& args) { done.push_back(enqueue(op, queue, args)); };
+    auto q = sized<ironcl_quantize_args>(IRONCL_OP_QUANTIZE);
+    q.rows = tokens, q.x = x_.span(), q.codes = codes_.span(), q.scales = scales_.span();
     q.wait_count = before != nullptr ? 1 : 0, q.wait = &before;
-    make("op_enqueue", event, [&](auto* out, Error* e) { return p_.op_enqueue(quantize_, queue, &q, out, e); });
-    keep(std::exchange(event, nullptr));
-    ironcl_route_args r{};
-    r.struct_size = sizeof r, r.kind = IRONCL_OP_ROUTE, r.tokens = tokens, r.logits = logits_.span(),
-    r.ids = ids_.span();
+    enqueue_next(quantize_, q);
+    auto r = sized<ironcl_route_args>(IRONCL_OP_ROUTE);
+    r.tokens = tokens, r.logits = logits_.span(), r.ids = ids_.span();
     r.weights = weights_.span(), r.matrix_rows = sizes_.span(), r.a_index = index_.span(), r.rows = rows_.span();
-    make("op_enqueue", event, [&](auto* out, Error* e) { return p_.op_enqueue(route_, queue, &r, out, e); });
-    keep(std::exchange(event, nullptr));
-    ironcl_activate_args a{};
-    a.struct_size = sizeof a, a.kind = IRONCL_OP_ACTIVATE, a.rows = tokens * kTopK, a.gate = gate_.span(),
-    a.up = up_.span();
+    enqueue_next(route_, r);
+    auto a = sized<ironcl_activate_args>(IRONCL_OP_ACTIVATE);
+    a.rows = tokens * kTopK, a.gate = gate_.span(), a.up = up_.span();
     a.y = activated_.span(), a.matrix_rows = sizes_.span();
-    make("op_enqueue", event, [&](auto* out, Error* e) { return p_.op_enqueue(activate_, queue, &a, out, e); });
-    keep(std::exchange(event, nullptr));
-    ironcl_combine_args c{};
-    c.struct_size = sizeof c, c.kind = IRONCL_OP_COMBINE, c.tokens = tokens, c.x = x2_.span(), c.rows = rows_.span(),
-    c.weights = weights_.span();
+    enqueue_next(activate_, a);
+    auto c = sized<ironcl_combine_args>(IRONCL_OP_COMBINE);
+    c.tokens = tokens, c.x = x2_.span(), c.rows = rows_.span(), c.weights = weights_.span();
     c.y = y_.span();
-    make("op_enqueue", event, [&](auto* out, Error* e) { return p_.op_enqueue(combine_, queue, &c, out, e); });
-    keep(event);
+    enqueue_next(combine_, c);
     return done;
   }
 
@@ -212,17 +197,11 @@ class Steps final : public Living {
   }
 
   void destroy() override {
-    p_.op_destroy(quantize_);
-    p_.op_destroy(route_);
-    p_.op_destroy(activate_);
-    p_.op_destroy(combine_);
+    for (const ironcl_op op : {quantize_, route_, activate_, combine_}) p_.op_destroy(op);
   }
 
   const Data& data_;
-  ironcl_op quantize_ = nullptr;
-  ironcl_op route_ = nullptr;
-  ironcl_op activate_ = nullptr;
-  ironcl_op combine_ = nullptr;
+  ironcl_op quantize_ = nullptr, route_ = nullptr, activate_ = nullptr, combine_ = nullptr;
   Mirror<float> logits_, scales_, weights_, activated_, y_;
   Mirror<std::uint16_t> x_, gate_, up_, x2_;
   Mirror<std::uint8_t> codes_;
