@@ -66,11 +66,7 @@ class AdapterTest : public ::testing::Test {
   void destroy_all() const {
     for (ironcl_event event : events) table->event_destroy(event);
     table->weights_destroy(weights);
-    table->op_destroy(gemm);
-    table->op_destroy(quantize);
-    table->op_destroy(route);
-    table->op_destroy(activate);
-    table->op_destroy(combine);
+    for (ironcl_op op : {gemm, quantize, route, activate, combine}) table->op_destroy(op);
     table->buffer_destroy(buffer);
     table->queue_destroy(queue);
     table->unload();
@@ -348,10 +344,7 @@ class AdapterTest : public ::testing::Test {
   ironcl_queue queue = nullptr;
   ironcl_buffer buffer = nullptr;
   ironcl_op gemm = nullptr;
-  ironcl_op quantize = nullptr;  ///< Made by the tests that are about it.
-  ironcl_op route = nullptr;     ///< Likewise, and the next two.
-  ironcl_op activate = nullptr;
-  ironcl_op combine = nullptr;
+  ironcl_op quantize = nullptr, route = nullptr, activate = nullptr, combine = nullptr;  ///< Of tests about them.
   ironcl_weights weights = nullptr;
   std::vector<ironcl_event> events;
 };
