@@ -13,6 +13,7 @@
 #include <thread>
 
 #include "host/report/file.h"
+#include "tests/errors.h"
 #include "tests/temp_dir.h"
 
 namespace {
@@ -28,12 +29,7 @@ std::string text_of(const fs::path& path) {
 
 /// What write_file says about a path that it must refuse.
 std::string complaint_about(const fs::path& path) {
-  try {
-    write_file(path, "text");
-  } catch (const FileError& error) {
-    return error.what();
-  }
-  return "it was written";
+  return ironcl::error_of<FileError>([&] { write_file(path, "text"); });
 }
 
 class OutputFiles : public testing::Test {

@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "tests/errors.h"
+
 namespace {
 
 using namespace ironcl::report;
@@ -159,13 +161,8 @@ TEST(ProblemLine, TakesShortNamesSquareBlocksAndAnyOrder) {
 }
 
 TEST(ProblemLine, RefusalsNameTheWordAndWhatMayStandThere) {
-  const auto refusal = [](const std::string& line) -> std::string {
-    try {
-      parse_problem(line);
-    } catch (const ProblemError& error) {
-      return error.what();
-    }
-    return "it was taken";
+  const auto refusal = [](const std::string& line) {
+    return ironcl::error_of<ProblemError>([&] { parse_problem(line); });
   };
   const std::string rest = " --dt=e4m3:e4m3:f32";
   const std::vector<std::pair<std::string, std::string>> cases = {

@@ -11,6 +11,7 @@
 
 #include "backends/ironwood/fused_experts.h"
 #include "backends/numerics/casts.h"
+#include "tests/errors.h"
 
 namespace ironcl::ironwood::testing {
 namespace {
@@ -238,14 +239,8 @@ TEST(IronwoodFusedNumbers, ScalesThatTilesCutAreRefused) {
   FusedLayer layer = small();
   layer.group = 384;
   Numbers numbers(layer, 7);
-  try {
-    numbers.run();
-    FAIL() << "was taken";
-  } catch (const backend::Error& error) {
-    EXPECT_EQ(error.status(), backend::Status::invalid_argument);
-    EXPECT_NE(std::string(error.what()).find("tiles of 256 of k and scales for 384"), std::string::npos)
-        << error.what();
-  }
+  expect_error<backend::Error>(backend::Status::invalid_argument, "tiles of 256 of k and scales for 384",
+                               [&] { numbers.run(); });
 }
 
 }  // namespace

@@ -17,6 +17,7 @@
 #include "host/layer/synthetic.h"
 #include "tests/c_api.h"
 #include "tests/cli/scratch.h"
+#include "tests/errors.h"
 #include "tests/layer/devices.h"
 
 namespace {
@@ -179,13 +180,7 @@ TEST_F(CheckpointApi, ALayerThatWasMovedFromKeepsItsCheckpoint) {
 
 TEST_F(CheckpointApi, SaysWhatIsWrong) {
   EXPECT_EQ(status_of([] { Checkpoint("/nowhere"); }), std::uint32_t{IRONCL_UNAVAILABLE});
-  try {
-    checkpoint->layer("dynamik");
-    FAIL() << "there is no such layer";
-  } catch (const Error& error) {
-    EXPECT_EQ(error.status(), std::uint32_t{IRONCL_UNAVAILABLE});
-    EXPECT_NE(std::string(error.what()).find("did you mean 'dynamic'"), std::string::npos) << error.what();
-  }
+  expect_error<Error>(IRONCL_UNAVAILABLE, "did you mean 'dynamic'", [&] { checkpoint->layer("dynamik"); });
   const Layer layer = checkpoint->layer("dynamic");
   EXPECT_EQ(status_of([&] { layer.problem({.m = -1}); }), std::uint32_t{IRONCL_INVALID_ARGUMENT});
   EXPECT_EQ(status_of([&] { layer.problem({.m = 1, .x = IRONCL_F8_E4M3FN}); }),

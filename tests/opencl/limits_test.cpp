@@ -6,7 +6,7 @@
 #include "backends/opencl/ceilings.h"
 #include "backends/opencl/device.h"
 #include "backends/opencl/select.h"
-#include "tests/opencl/errors.h"
+#include "tests/errors.h"
 #include "tests/opencl/harness.h"
 
 namespace ironcl::opencl::testing {
@@ -20,18 +20,18 @@ using OpenClLimits = OnDevices;
 TEST_F(OpenClLimits, RefusalsSayWhatWouldBeTaken) {
   for (const auto& device : devices()) {
     Case c{.m = 4, .n = 64, .k = 256, .options = {{"tile_q", "3"}}};
-    expect_error(Status::invalid_argument, "known are variant", [&] { device->supports(c.desc()); });
+    expect_error<backend::Error>(Status::invalid_argument, "known are variant", [&] { device->supports(c.desc()); });
     c.options = {{"variant", "nonsense"}};
-    expect_error(Status::invalid_argument, "gemm_tiled", [&] { device->supports(c.desc()); });
+    expect_error<backend::Error>(Status::invalid_argument, "gemm_tiled", [&] { device->supports(c.desc()); });
     c.options = {{"variant", "gemm_tiled"}, {"tile_m", "7"}};
-    expect_error(Status::invalid_argument, "it takes 8, 16", [&] { device->supports(c.desc()); });
+    expect_error<backend::Error>(Status::invalid_argument, "it takes 8, 16", [&] { device->supports(c.desc()); });
 
     c.options = {{"variant", "gemm_tiled"}, {"tile_k", "64"}};
     c.a_grid = {1, 32};
     backend::Support no = device->supports(c.desc());
     EXPECT_EQ(no.reason, backend::Reason::option);
     EXPECT_NE(no.text.find("tile_k must divide the K group"), std::string::npos) << no.text;
-    expect_error(Status::unsupported, no.text, [&] { device->create_gemm(c.desc()); });
+    expect_error<backend::Error>(Status::unsupported, no.text, [&] { device->create_gemm(c.desc()); });
 
     c.options = {};
     c.a_grid = {1, 48};
@@ -41,7 +41,8 @@ TEST_F(OpenClLimits, RefusalsSayWhatWouldBeTaken) {
     desc.grouping = backend::Grouping::masked;
     desc.matrices = 1 << 20;
     EXPECT_EQ(device->supports(desc).reason, backend::Reason::grouping);
-    expect_error(Status::unimplemented, "known are features", [&] { device->query("nonsense", nullptr); });
+    expect_error<backend::Error>(Status::unimplemented, "known are features",
+                                 [&] { device->query("nonsense", nullptr); });
     for (const char* key : {"features", "options", "variants"}) EXPECT_GT(device->query(key, nullptr).size(), 20u);
     for (const char* key : {"fma_flops", "copy_bytes_per_s"})
       EXPECT_GT(std::stod(device->query(key, nullptr)), 1e8) << key;
@@ -147,7 +148,7 @@ TEST_F(OpenClLimits, AWorkspaceBeyondWhatANumberHoldsIsRefused) {
       const backend::Support support = device->supports(c.desc());
       EXPECT_EQ(support.reason, backend::Reason::device_memory) << support.text;
       EXPECT_NE(support.text.find("workspace"), std::string::npos) << support.text;
-      expect_error(Status::unsupported, "workspace", [&] { device->create_gemm(c.desc()); });
+      expect_error<backend::Error>(Status::unsupported, "workspace", [&] { device->create_gemm(c.desc()); });
     }
     // Products that leave 2^63 long before the last sum.
     Case c{.m = (std::int64_t{1} << 31) - 4096, .n = 1, .k = (std::int64_t{1} << 31) - 4096, .a_source = DType::f32};
@@ -166,24 +167,27 @@ TEST_F(OpenClLimits, MoreThanKernelsCountIsRefused) {
       quantize.x = DType::f16;
       quantize.code = DType::e4m3fn;
       quantize.scale = {DType::f32, {1, 0}, 1};
-      expect_error(Status::unsupported, "at most 2147479552", [&] { device->create_quantize(quantize); });
+      expect_error<backend::Error>(Status::unsupported, "at most 2147479552",
+                                   [&] { device->create_quantize(quantize); });
       backend::ActivateDesc activate;
       activate.rows = rows;
       activate.cols = activate.gate_ld = activate.up_ld = activate.y_ld = cols;
       activate.x = activate.y = DType::f16;
-      expect_error(Status::unsupported, "at most 2147479552", [&] { device->create_activate(activate); });
+      expect_error<backend::Error>(Status::unsupported, "at most 2147479552",
+                                   [&] { device->create_activate(activate); });
       const backend::CombineDesc combine{1, cols, rows, 1, cols, 0, cols, DType::f16, DType::none, DType::f16};
-      expect_error(Status::unsupported, "at most 2147479552", [&] { device->create_combine(combine); });
+      expect_error<backend::Error>(Status::unsupported, "at most 2147479552",
+                                   [&] { device->create_combine(combine); });
     }
     backend::RouteDesc route{.tokens = kMost, .experts = 1, .top_k = 1, .local_experts = 1, .given = true};
-    expect_error(Status::unsupported, "at most 2147479552", [&] { device->create_route(route); });
+    expect_error<backend::Error>(Status::unsupported, "at most 2147479552", [&] { device->create_route(route); });
     route.tokens = 1;
     route.capacity = kMost;
-    expect_error(Status::unsupported, "at most 2147479552", [&] { device->create_route(route); });
+    expect_error<backend::Error>(Status::unsupported, "at most 2147479552", [&] { device->create_route(route); });
     route.capacity = 0;
     route.experts = route.local_experts = 1 << 28;
-    expect_error(Status::unsupported, "bytes of local memory while rows are sorted",
-                 [&] { device->create_route(route); });
+    expect_error<backend::Error>(Status::unsupported, "bytes of local memory while rows are sorted",
+                                 [&] { device->create_route(route); });
   }
 }
 

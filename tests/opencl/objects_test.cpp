@@ -9,7 +9,7 @@
 #include "backends/opencl/device.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/objects.h"
-#include "tests/opencl/errors.h"
+#include "tests/errors.h"
 #include "tests/opencl/one_launch.h"
 
 namespace ironcl::opencl::testing {
@@ -61,8 +61,9 @@ TEST_F(OpenClObjects, ACommandThatWaitedForAFailedEventFailsWithItsStatus) {
     ready.args.wait = {gate.event};
     const auto event = ready.plan->enqueue(ready.queue, ready.args);
     gate.user.setStatus(CL_OUT_OF_RESOURCES);
-    expect_error(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES", [&] { event->wait(kForEver); });
-    expect_error(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES", [&] { event->wait(milliseconds(5)); });
+    expect_error<backend::Error>(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES", [&] { event->wait(kForEver); });
+    expect_error<backend::Error>(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES",
+                                 [&] { event->wait(milliseconds(5)); });
   }
 }
 
@@ -210,7 +211,8 @@ TEST_F(OpenClObjects, AFailedCallDoesNotFailThoseAfterIt) {
     doomed.wait = {gate.event};
     const auto failed = ready.plan->enqueue(ready.queue, doomed);
     gate.user.setStatus(CL_OUT_OF_RESOURCES);
-    expect_error(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES", [&] { failed->wait(kForEver); });
+    expect_error<backend::Error>(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES",
+                                 [&] { failed->wait(kForEver); });
     const auto other = device->create_queue();
     EXPECT_EQ(ready.plan->enqueue(other, ready.args)->wait(kForEver), Status::ok);
   }
@@ -226,8 +228,8 @@ TEST_F(OpenClObjects, AWorkspaceIsAllocatedOnlyForCallsThatBringNone) {
     with_one.workspace = {device->create_buffer(bytes), 0, bytes};
     dynamic_cast<Device&>(*device).context()->features.max_buffer_bytes = 1000;  // No more such buffers from now on.
     EXPECT_EQ(ready.plan->enqueue(ready.queue, with_one)->wait(kForEver), Status::ok);
-    expect_error(Status::out_of_device_memory, "in one buffer",
-                 [&] { ready.plan->enqueue(ready.queue, ready.args); });
+    expect_error<backend::Error>(Status::out_of_device_memory, "in one buffer",
+                                 [&] { ready.plan->enqueue(ready.queue, ready.args); });
   }
 }
 
@@ -286,8 +288,8 @@ TEST_F(OpenClObjects, WeightsInAnotherFormAreRefusedWithWhatToDo) {
     Ready ready(*device, c);
     ready.args.weights = device->prepare_weights(weights_desc(c, ready.data, device->create_gemm(other.desc())));
     const std::uint64_t bytes = ready.args.weights->device_bytes();
-    expect_error(Status::invalid_argument, "prepare them with this plan",
-                 [&] { ready.plan->enqueue(ready.queue, ready.args); });
+    expect_error<backend::Error>(Status::invalid_argument, "prepare them with this plan",
+                                 [&] { ready.plan->enqueue(ready.queue, ready.args); });
     EXPECT_EQ(ready.args.weights->device_bytes(), bytes) << "a call made another copy of the weights";
     ready.args.weights = device->prepare_weights(weights_desc(c, ready.data, ready.plan));
     EXPECT_EQ(ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver), Status::ok);
@@ -386,9 +388,9 @@ TEST_F(OpenClObjects, ALongChainOfEventsIsWaitedForWithoutRecursion) {
     const std::weak_ptr<Event> first = bad.event;
     bad.user.setStatus(CL_OUT_OF_RESOURCES);
     bad.event.reset();
-    expect_error(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES", [&] { last->wait(kForEver); });
+    expect_error<backend::Error>(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES", [&] { last->wait(kForEver); });
     EXPECT_TRUE(first.expired());
-    expect_error(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES", [&] { last->profile(); });
+    expect_error<backend::Error>(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES", [&] { last->profile(); });
   }
 }
 
@@ -417,7 +419,8 @@ TEST_F(OpenClObjects, NoRowsWaitForTheirWaitList) {
     ready.args.wait = {bad.event};
     const auto failed = ready.plan->enqueue(ready.queue, ready.args);
     bad.user.setStatus(CL_OUT_OF_RESOURCES);
-    expect_error(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES", [&] { failed->wait(kForEver); });
+    expect_error<backend::Error>(Status::out_of_device_memory, "CL_OUT_OF_RESOURCES",
+                                 [&] { failed->wait(kForEver); });
   }
 }
 
@@ -439,7 +442,7 @@ TEST_F(OpenClObjects, QueuesTakeTimesUnlessTheBackendIsToldNotTo) {
         EXPECT_GE(event->profile().end_ns, event->profile().start_ns);
         continue;
       }
-      expect_error(Status::unimplemented, "profiling=1", [&] { event->profile(); });
+      expect_error<backend::Error>(Status::unimplemented, "profiling=1", [&] { event->profile(); });
     }
   }
 }

@@ -12,6 +12,7 @@
 #include "backends/numerics/quantize.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/include/ironcl/ranks.hpp"
+#include "tests/errors.h"
 
 namespace {
 
@@ -67,16 +68,6 @@ class OwnContext : public ::testing::Test {
     EXPECT_EQ(clEnqueueReadBuffer(queue_, memory, CL_TRUE, 0, count * sizeof(T), values.data(), 0, nullptr, nullptr),
               CL_SUCCESS);
     return values;
-  }
-  template <class F>
-  static void expect_refused(ironcl_status status, const std::string& text, F&& call) {
-    try {
-      call();
-      ADD_FAILURE() << "nothing was refused; expected: " << text;
-    } catch (const ironcl::Error& error) {
-      EXPECT_EQ(error.status(), status) << error.what();
-      EXPECT_NE(std::string(error.what()).find(text), std::string::npos) << error.what();
-    }
   }
   static cl_uint references(cl_mem memory) {
     cl_uint count = 0;
@@ -160,8 +151,9 @@ TEST_F(OwnContext, ItsBuffersAreQuantised) {
   queue.run(quantize, {.rows = kM, .x = x_buffer, .codes = codes, .scales = scales}).wait();
   EXPECT_EQ(download<std::uint8_t>(code_memory, x.size()), want);
   EXPECT_EQ(download<float>(scale_memory, want_scales.size()), want_scales);
-  expect_refused(IRONCL_INVALID_ARGUMENT, "code_dtype",
-                 [&] { const ironcl::Quantize no(device, {.rows = kM, .cols = kK, .code = IRONCL_F32}); });
+  ironcl::expect_error<ironcl::Error>(IRONCL_INVALID_ARGUMENT, "code_dtype", [&] {
+    const ironcl::Quantize no(device, {.rows = kM, .cols = kK, .code = IRONCL_F32});
+  });
 }
 
 TEST_F(OwnContext, WhatDoesNotFitIsRefusedByName) {
@@ -171,21 +163,23 @@ TEST_F(OwnContext, WhatDoesNotFitIsRefusedByName) {
   };
   const cl_mem memory = upload(std::vector<float>(64));
   wrap(device, memory, 256);
-  expect_refused(IRONCL_INVALID_ARGUMENT, "has 256 bytes", [&] { wrap(device, memory, 257); });
+  ironcl::expect_error<ironcl::Error>(IRONCL_INVALID_ARGUMENT, "has 256 bytes", [&] { wrap(device, memory, 257); });
   const cl_mem read_only = upload(std::vector<float>(64), CL_MEM_READ_ONLY);
-  expect_refused(IRONCL_INVALID_ARGUMENT, "CL_MEM_READ_WRITE", [&] { wrap(device, read_only, 256); });
+  ironcl::expect_error<ironcl::Error>(IRONCL_INVALID_ARGUMENT, "CL_MEM_READ_WRITE",
+                                      [&] { wrap(device, read_only, 256); });
 
   const cl_context other = make_context();
   const ironcl::Device elsewhere = registry_.import_opencl("opencl", device_, other);
   EXPECT_NE(elsewhere.handle(), device.handle());
-  expect_refused(IRONCL_INVALID_ARGUMENT, "another OpenCL context", [&] { wrap(elsewhere, memory, 256); });
+  ironcl::expect_error<ironcl::Error>(IRONCL_INVALID_ARGUMENT, "another OpenCL context",
+                                      [&] { wrap(elsewhere, memory, 256); });
   clReleaseContext(other);
 
   const ironcl::Device listed = registry_.device("opencl:0");
   EXPECT_FALSE(listed.props().caps & IRONCL_CAP_IMPORT_CL_MEM);
-  expect_refused(IRONCL_UNSUPPORTED, "device_import", [&] { wrap(listed, memory, 256); });
-  expect_refused(IRONCL_INVALID_ARGUMENT, "no plugin \"nobody\"",
-                 [&] { registry_.import_opencl("nobody", device_, context_); });
+  ironcl::expect_error<ironcl::Error>(IRONCL_UNSUPPORTED, "device_import", [&] { wrap(listed, memory, 256); });
+  ironcl::expect_error<ironcl::Error>(IRONCL_INVALID_ARGUMENT, "no plugin \"nobody\"",
+                                      [&] { registry_.import_opencl("nobody", device_, context_); });
 }
 
 /// Two ranks, each on a part of the device that the application has cut off.

@@ -9,6 +9,7 @@
 
 #include "backends/opencl/backend.h"
 #include "backends/opencl/select.h"
+#include "tests/errors.h"
 #include "tests/opencl/harness.h"
 
 namespace ironcl::opencl::testing {
@@ -414,13 +415,8 @@ TEST(OpenClCandidates, AskForNoTrialOfWhatADeviceHasNot) {
 TEST(OpenClCandidates, AreRefusedWithTheReasonOfSupports) {
   backend::GemmDesc desc = problem();
   desc.a = DType::i8;
-  try {
-    candidates_json(cpu(), desc);
-    ADD_FAILURE() << "i8 times e4m3fn has candidates";
-  } catch (const backend::Error& error) {
-    EXPECT_EQ(error.status(), backend::Status::unsupported);
-    EXPECT_NE(std::string(error.what()).find("i8 goes with i8 only"), std::string::npos) << error.what();
-  }
+  expect_error<backend::Error>(backend::Status::unsupported, "i8 goes with i8 only",
+                               [&] { candidates_json(cpu(), desc); });
 }
 
 TEST(OpenClTuned, ProductsOfALayerOfExpertsTakeTheirTables) {
@@ -465,12 +461,7 @@ TEST(OpenClTuned, ExpectedRowsSteerTheChoiceOfMaskedProblems) {
   EXPECT_EQ(few.source, "rule of thumb");
   const auto refused = [](const backend::GemmDesc& desc) {
     Choice choice;
-    try {
-      choose(cpu(), desc, &choice);
-    } catch (const backend::Error& error) {
-      return std::string(error.what());
-    }
-    return std::string();
+    return error_of<backend::Error>([&] { choose(cpu(), desc, &choice); });
   };
   for (const char* wrong : {"0", "-3", "many", "4x", ""}) {
     masked.options = {{"expected_rows", wrong}};

@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "tests/checkpoint/support.h"
+#include "tests/errors.h"
 
 namespace ironcl::quantize {
 namespace {
@@ -133,12 +134,7 @@ TEST(QuantizePlan, EveryQuantisedLayerNeedsItsClipAndNoOther) {
 
 TEST(QuantizePlan, SaysWhatCannotBeCombined) {
   const auto refused = [](const FormatTexts& texts) {
-    try {
-      make_format(texts);
-    } catch (const std::invalid_argument& error) {
-      return std::string(error.what());
-    }
-    return std::string("nothing was refused");
+    return error_of<std::invalid_argument>([&] { make_format(texts); });
   };
   const auto has = [](const std::string& text, const char* part) {
     EXPECT_NE(text.find(part), std::string::npos) << text;

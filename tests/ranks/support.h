@@ -15,6 +15,7 @@
 #include "host/layer/synthetic.h"
 #include "host/ranks/spread.h"
 #include "host/report/problem.h"
+#include "tests/errors.h"
 
 namespace ironcl::ranks {
 
@@ -178,15 +179,5 @@ struct Example {
   report::Problem problem;
   layer::MadeOperands made;
 };
-
-/// What `work` throws; empty where it returns.
-inline std::string error_of(const std::function<void()>& work) {
-  try {
-    work();
-  } catch (const Error& error) {
-    return error.what();
-  }
-  return {};
-}
 
 }  // namespace ironcl::ranks

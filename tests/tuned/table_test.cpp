@@ -10,6 +10,8 @@
 #include <iterator>
 #include <stdexcept>
 
+#include "tests/errors.h"
+
 namespace ironcl::tuned {
 namespace {
 
@@ -128,14 +130,7 @@ TEST(TunedTable, PassesOverEntriesThatHaveNothingOfOurs) {
 }
 
 TEST(TunedTable, SaysWhatIsWrongWithItsText) {
-  const auto message = [](const char* text) -> std::string {
-    try {
-      Table::parse(text);
-    } catch (const std::invalid_argument& error) {
-      return error.what();
-    }
-    return "";
-  };
+  const auto message = [](const char* text) { return error_of<std::invalid_argument>([&] { Table::parse(text); }); };
   EXPECT_NE(message("{").find("must be JSON"), std::string::npos);
   EXPECT_NE(message("[]").find("from M to a configuration"), std::string::npos);
   EXPECT_NE(message(R"({"-4": {}})").find("'-4'"), std::string::npos);

@@ -7,6 +7,7 @@
 #include <algorithm>
 
 #include "host/layer/synthetic.h"
+#include "tests/errors.h"
 #include "tests/tuning/fake_device.h"
 
 extern "C" const ironcl_plugin* ironcl_plugin_query(uint32_t host_major, uint32_t host_minor);
@@ -166,13 +167,8 @@ TEST_F(SearchTest, BuildsNoCandidateTwice) {
 }
 
 TEST(TuningSpace, SaysWhatIsWrongWithAnAnswer) {
-  const auto message = [](const char* text) -> std::string {
-    try {
-      parse_space(text, numerics::AccuracyClass::f32);
-    } catch (const std::runtime_error& error) {
-      return error.what();
-    }
-    return "";
+  const auto message = [](const char* text) {
+    return error_of<std::runtime_error>([&] { parse_space(text, numerics::AccuracyClass::f32); });
   };
   EXPECT_NE(message("{").find("is not JSON"), std::string::npos);
   EXPECT_NE(message("{}").find("\"candidates\""), std::string::npos);
