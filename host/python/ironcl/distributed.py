@@ -5,8 +5,10 @@ The library and the bits are those of ``ironcl ... --ranks``: docs/ranks.md says
 """
 from __future__ import annotations
 
+import atexit
 import queue
 import threading
+import time
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -32,6 +34,19 @@ class _Message:
         return self.ended
 
 
+_waiters: weakref.WeakKeyDictionary[threading.Thread, queue.SimpleQueue[_Message | None]] = weakref.WeakKeyDictionary()
+
+
+@atexit.register
+def _end_waiters() -> None:
+    """A thread that gloo lets go while Python ends would end the process: only those whose message never comes are left."""
+    end = time.monotonic() + 1
+    for waiting in _waiters.values():
+        waiting.put(None)
+    for thread in list(_waiters):
+        thread.join(max(0, end - time.monotonic()))
+
+
 class _Messages:
     """Messages between the processes of a group. gloo says that one has ended only to who waits for it: a thread does, in order.
     Sizes travel first, since gloo ends a process that gets more than it expects."""
@@ -40,7 +55,9 @@ class _Messages:
         self.group = dist.new_group(backend="gloo") if group is None else group
         self.rank, self.size = dist.get_rank(self.group), dist.get_world_size(self.group)
         self._waiting: queue.SimpleQueue[_Message | None] = queue.SimpleQueue()
-        threading.Thread(target=self._wait, args=(self._waiting,), daemon=True).start()
+        thread = threading.Thread(target=self._wait, args=(self._waiting,), daemon=True)
+        _waiters[thread] = self._waiting
+        thread.start()
         weakref.finalize(self, self._waiting.put, None)
 
     @staticmethod
