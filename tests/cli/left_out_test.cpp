@@ -72,6 +72,11 @@ TEST(LeftOut, ALayerThatIsNamedIsTheCallersOwnInput) {
   const std::string path = mixed(scratch, 2);
   complains(ironcl_command({"compare", path, "--device", "toy:0", "--layer", "model.layers.0.mlp.experts.1"}), 3,
             {"model.layers.0.mlp.experts.1.weight"});
+  const std::string x = scratch.path("x.safetensors"), y = scratch.path("y.safetensors");
+  write_tensors(x, {f32_tensor("x", {1, 32}, std::vector<float>(32, 1))}, {});
+  complains(ironcl_command({"run", path, "--device", "toy:0", "--layer", "model.layers.0.mlp.experts.1", "--input",
+                            x + ":x", "--output", y}),
+            3, {"model.layers.0.mlp.experts.1.weight"});
 }
 
 TEST(LeftOut, WhereNothingCanRunTheComplaintsAreTheMessage) {

@@ -188,6 +188,19 @@ TEST(QuantizeCodec, OneElementAndNoneAtAll) {
   EXPECT_TRUE(round_trip(scheme_of("block"), {}, 0, 5).scales.empty());
 }
 
+TEST(QuantizeCodec, LossesAddUp) {
+  Loss loss, other;
+  loss.add(std::vector<float>{4, 1, -2, kInfinity}, std::vector<float>{1, 0, -2, 1});
+  other.add(std::vector<float>{8}, std::vector<float>{8});
+  other.add(loss);
+  EXPECT_EQ(other.largest_error, 3);
+  EXPECT_EQ(other.largest_value, 8);
+  EXPECT_EQ(other.mean_error(), 1);
+  EXPECT_EQ(other.zeroed_share(), 0.25);
+  EXPECT_EQ(other.nonfinite, 1);
+  EXPECT_NEAR(other.snr_db(), 10 * std::log10(85 / 10.0), 1e-12);
+}
+
 TEST(QuantizeCodec, FinerGridsLoseLessOfHeavyTails) {
   constexpr std::int64_t rows = 256, cols = 512;
   std::vector<float> x = heavy(rows * cols, 3);
