@@ -69,6 +69,7 @@ bool bench_experts(const Device& device, const layer::ExpertsSource& source, con
     for (std::size_t i = 0; i < kInputs; ++i)
       inputs.push_back(layer::make_experts_input(form, choices.tokens, settings.skew, settings.seed + i));
     std::vector<layer::Execution> whole;
+    whole.reserve(kInputs);
     for (const ExpertsInput& input : inputs) whole.emplace_back(device, experts, input);
     layer::Check check =
         whole.front().check(layer::expect(layer::oracle_of(source, inputs.front(), &*inputs.front().routed),

@@ -291,7 +291,7 @@ Problem parse_problem(std::string_view line) {
 
   const std::array operands = {&problem.a_scale, &problem.b_scale, &problem.d_scale};
   const auto by_operand = [](std::string_view option, std::optional<std::string_view> text) {
-    const auto parts = text ? words::split(*text, ':') : std::vector<std::string_view>();
+    auto parts = text ? words::split(*text, ':') : std::vector<std::string_view>();
     if (text && parts.size() != 2 && parts.size() != 3) fail("'{}={}' should be A:B or A:B:D", option, *text);
     return parts;
   };
@@ -337,7 +337,7 @@ ironcl_quantizer_desc to_desc(const Quantizer& quantizer) noexcept {
 }
 
 // The list has every field of the struct but these: struct_size, kind, next, flags, reserved.
-#define IRONCL_SIZE(c, cpp) +sizeof(ironcl_gemm_desc::c)
+#define IRONCL_SIZE(c, cpp) +sizeof(ironcl_gemm_desc::c)  // NOLINT(bugprone-macro-parentheses)
 static_assert(4 * sizeof(std::uint32_t) + sizeof(void*) IRONCL_PROBLEM_FIELDS(IRONCL_SIZE) ==
               sizeof(ironcl_gemm_desc));
 #undef IRONCL_SIZE

@@ -42,7 +42,7 @@ std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   const std::int64_t stages = columns > 192 ? 3 : columns > 144 ? 4 : columns > 96 ? 5 : columns > 64 ? 6 : 7;
   const std::int64_t scales = columns > 192 && uneven(t) ? 560 : 544;
   const std::int64_t line = size * (columns == 64 || size == 2 ? columns : columns / 64 * 32);
-  return stages * ((128 + columns) * 128 + scales + 16) + 8 * 16 * (line + (line % 64 == 0 ? 32 : 0)) + 16;
+  return stages * ((128 + columns) * 128 + scales + 16) + 128 * (line + (line % 64 == 0 ? 32 : 0)) + 16;
 }
 
 std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
@@ -112,7 +112,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   if (p.m <= kTileM && 2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 64;
   const std::int64_t pairs = numerics::ceil_div(p.k, 256);
   while (t["split_k"] < 16 && 2 * tiles(t, p, p.m) * t["split_k"] <= f.compute_units &&
-         pairs / (2 * t["split_k"]) >= 2) {
+         pairs / 2 / t["split_k"] >= 2) {
     t["split_k"] *= 2;
   }
   t["share"] =
