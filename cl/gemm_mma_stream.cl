@@ -659,27 +659,23 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
     barrier(CLK_LOCAL_MEM_FENCE);
     // Lines of even number and the next ones are columns side by side: a gate and its up.
     for (uint o = tid; o < OF_D(COLUMNS) * 8 * T; o += 32 * WARPS) {
-#if STAYS
-      const uint line = o % OF_D(COLUMNS) * (COLUMNS / OF_D(COLUMNS)), group = (uint)here.column * NG + line / 8;
-      const uint row = (uint)here.first_row + o / OF_D(COLUMNS), column = column_of(group, line % 8);
-      if (row >= (uint)here.end_row || group >= (uint)groups || column >= (uint)n) continue;
-#define ROW_HERE (o / OF_D(COLUMNS))
-#define ROW_OF_D row
+      const uint line = o % OF_D(COLUMNS) * (COLUMNS / OF_D(COLUMNS)), row = o / OF_D(COLUMNS);
+#if STAYS  // first_row and the like are the next unit's by now.
+      const uint group = (uint)here.column * NG + line / 8, column = column_of(group, line % 8), row_of_d = (uint)here.first_row + row;
+      if (row_of_d >= (uint)here.end_row || group >= (uint)groups || column >= (uint)n) continue;
 #else
-      const uint line = o % OF_D(COLUMNS) * (COLUMNS / OF_D(COLUMNS)), row = o / OF_D(COLUMNS), column = column_of(first_group + line / 8, line % 8);
+      const uint column = column_of(first_group + line / 8, line % 8), row_of_d = first_row + row;
       if (row >= rows || line / 8 >= there || column >= (uint)n) continue;
-#define ROW_HERE row
-#define ROW_OF_D (first_row + row)
 #endif
       float total = 0.f;
-      UNROLL for (int i = 0; i < WARPS; ++i) total += parts[i][line][ROW_HERE];
+      UNROLL for (int i = 0; i < WARPS; ++i) total += parts[i][line][row];
       total *= unit;
 #ifdef ACTIVATION
       float up = 0.f;
-      UNROLL for (int i = 0; i < WARPS; ++i) up += parts[i][line + 1][ROW_HERE];
+      UNROLL for (int i = 0; i < WARPS; ++i) up += parts[i][line + 1][row];
       total = activated(bias, bias_here, n, OF_D(column), total, up * unit);
 #endif
-      store_d(d, d_at, ldd, bias, bias_here, ROW_OF_D, OF_D(column), total);
+      store_d(d, d_at, ldd, bias, bias_here, row_of_d, OF_D(column), total);
     }
 #ifdef GROUPED
     barrier(CLK_LOCAL_MEM_FENCE); // the next unit's parts go to the same memory
