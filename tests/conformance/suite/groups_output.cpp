@@ -27,10 +27,11 @@ struct QuantisedD {
 
 void quantised_output(Context& c, const QuantisedD& q) {
   Problem p = base_problem();
-  p.m = 21, p.n = 300, p.k = 400, p.fill = fill_heavy_tailed, p.exact = false;
-  p.bias = q.bias;
   const bool activates = q.activation != numerics::Activation::none, quantised = numerics::is_quantized(q.code);
-  Rig rig(c, p, RigOptions{.weights_for_plan = false});
+  // Halves in whole runs, which a kernel may want gates and ups to lie in.
+  p.m = 21, p.n = activates ? 320 : 300, p.k = 400, p.fill = fill_heavy_tailed, p.exact = false;
+  p.bias = q.bias;
+  Rig rig(c, p);
   ironcl_gemm_desc desc = p.desc();
   desc.n = activates ? p.n / 2 : p.n, desc.ldd = desc.n + q.pad;
   desc.activation = static_cast<std::uint32_t>(q.activation), desc.activation_limit = q.limit;
@@ -60,7 +61,8 @@ void quantised_output(Context& c, const QuantisedD& q) {
           ? part(c, rig.queue(), spread(q.scale.dtype, given_bytes, scale_rows, scale_cols, scale_ld, 0))
           : part(c, rig.queue(), extent(scale_rows, scale_ld, scale_cols, scale_bytes));
   ironcl_gemm_args args = rig.args();
-  args.d = d.span();
+  const Weights weights = make_weights(c, p, rig.operands(), plan.get());
+  args.weights = weights.get(), args.d = d.span();
   if (quantised) args.d_scale = scales.span();
   run(c, plan.get(), rig.queue(), &args);
 
