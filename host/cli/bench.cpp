@@ -101,14 +101,13 @@ std::vector<report::Column> columns(std::string_view keys) {
   return all;
 }
 
-const Cell& cell(const BenchRow& row, std::string_view key) {
-  static const Cell nothing;
-  const auto at = row.find(key);
-  return at == row.end() ? nothing : at->second;
+Cell cell(const BenchRow& row, std::string_view key) {
+  const Cell* found = row.if_contains(key);
+  return found == nullptr ? Cell() : *found;
 }
 
 std::string text_of(const Cell& cell, const KnownColumn& column) {
-  const auto* number = std::get_if<double>(&cell);
+  const double* number = cell.if_double();
   if (number == nullptr || column.shown == Shown::as_kind) return report::human_text(cell, column.kind);
   return column.shown == Shown::percent ? fmt::format("{:.1f}%", *number * 100) : fmt::format("{:.4g}", *number);
 }
@@ -168,7 +167,7 @@ void BenchTable::heading() const {
 }
 
 void BenchTable::add(const BenchRow& row) {
-  std::vector<Cell> cells;
+  report::Table::Row cells;
   for (const report::Column& one : table_.columns()) cells.push_back(cell(row, one.key));
   table_.add(std::move(cells));
   // A row without figures ends with its verdict and the reason.
@@ -176,18 +175,18 @@ void BenchTable::add(const BenchRow& row) {
   std::size_t filled = 0;
   for (const std::string_view key : shown_) {
     texts.push_back(text_of(cell(row, key), column(key)));
-    if (cell(row, key) != Cell()) filled = texts.size();
+    if (row.contains(key)) filled = texts.size();
   }
   texts.resize(filled);
-  const auto* why = std::get_if<std::string>(&cell(row, "why"));
-  say_(fmt::format("{} {}\n", line(shown_, texts), why == nullptr ? "" : *why));
+  const Cell why = cell(row, "why");
+  say_(fmt::format("{} {}\n", line(shown_, texts), why.is_null() ? "" : std::string(why.get_string())));
 }
 
 bool BenchTable::attempt(BenchRow row, const std::function<void(BenchRow& row)>& fill) {
   bool fine = true;
   try {
     fill(row);
-    fine = row.empty() || cell(row, "verdict") == Cell("pass");
+    fine = row.empty() || cell(row, "verdict") == "pass";
   } catch (const Error& error) {
     fine = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
     row["verdict"] = fine ? "unsupported" : "error";

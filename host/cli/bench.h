@@ -5,7 +5,6 @@
 
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -42,7 +41,7 @@ Timed measure(const std::function<layer::Timing()>& run, const BenchSettings& se
               const std::function<void(const std::vector<double>& slice, std::uint32_t kind)>& between = {});
 
 /// A row by the keys of its columns; what it lacks stays empty.
-using BenchRow = std::map<std::string_view, report::Cell>;
+using BenchRow = boost::json::object;
 
 class BenchTable {
  public:

@@ -354,8 +354,7 @@ class BenchCommand final : public Command {
       add_times(row, timed, flops, tuning::least_bytes_of(problem), ceilings.bytes_per_second);
       if (!fma_shares.empty()) row["of_fma_ceiling"] = tuning::summarize(fma_shares).median;
       for (const char* share : {"of_fma_ceiling", "of_copy_ceiling"})
-        if (const auto at = row.find(share); at != row.end() && std::get<double>(at->second) > 1)
-          share_over_one_ = true;
+        if (row.contains(share) && row.at(share).get_double() > 1) share_over_one_ = true;
     });
   }
 

@@ -184,7 +184,7 @@ bool bench_ranks(ranks::Launch& launch, const Device& device, const MeasuredLaye
       one["variant"] = made.output.variant;
       one["memory"] = memory =
           memory_text(figures, [&](int rank) { return ranks::bytes_of_part(whole.problem, shards, rank); });
-      pass = one["verdict"] == report::Cell("pass") && pass;
+      pass = one["verdict"] == "pass" && pass;
       table.add(one);
     }
     table.say(memory + "\n");

@@ -25,10 +25,6 @@ using report::number;
 using report::or_null;
 namespace json = boost::json;
 
-report::Cell nmse_of(const Comparison& comparison) {
-  return has_averages(comparison) ? report::Cell(comparison.nmse) : report::Cell();
-}
-
 /// The heading of a layer in the table.
 std::string heading(const CaseReport& layer) {
   if (!layer.heading.empty()) return layer.heading;
@@ -243,41 +239,28 @@ json::object to_json(const CompareReport& report) {
 }
 
 report::Table table_of(const CaseReport& layer) {
-  using report::Cell;
   report::Table table = empty_table();
   const std::string title = heading(layer);
+  const auto add = [&](const std::string& result, const std::string& against, const std::string& time,
+                       const std::optional<Comparison>& found, const std::string& verdict) {
+    const Comparison one = found.value_or(Comparison());
+    table.add({title, result, against, time, or_null(found.has_value(), one.max_error_over_bound),
+               or_null(found && has_averages(one), one.nmse), verdict});
+  };
   for (const DeviceReport& device : layer.devices) {
-    Cell time, error, nmse;
-    if (device.result && device.result->timing.time_kind != IRONCL_TIME_NONE) {
+    std::string time;
+    if (device.result && device.result->timing.time_kind != IRONCL_TIME_NONE)
       time = fmt::format("{} {}", report::human_time(device.result->timing.device_ns),
                          layer::time_kind_name(device.result->timing.time_kind));
-    }
-    if (device.comparison) {
-      error = device.comparison->max_error_over_bound;
-      nmse = nmse_of(*device.comparison);
-    }
-    table.add({title, name_of(device).text(), std::string("oracle"), time, error, nmse,
-               std::string(name_of(device.verdict))});
+    add(name_of(device).text(), "oracle", time, device.comparison, std::string(name_of(device.verdict)));
   }
-  for (const PairReport& pair : layer.pairs) {
-    table.add({title,
-               pair.first.text(),
-               pair.second.text(),
-               {},
-               pair.comparison.max_error_over_bound,
-               nmse_of(pair.comparison),
-               std::string(name_of(pair.verdict))});
-  }
+  for (const PairReport& pair : layer.pairs)
+    add(pair.first.text(), pair.second.text(), "", pair.comparison, std::string(name_of(pair.verdict)));
   for (const ExpectReport& expected : layer.expect) {
-    const bool weaker = expected.accuracy != numerics::AccuracyClass::f32;
-    table.add({title,
-               expected.result.text(),
-               expected.tensor,
-               {},
-               expected.comparison.max_error_over_bound,
-               nmse_of(expected.comparison),
-               fmt::format("{}{}{}", name_of(expected.verdict), weaker ? " as " : "",
-                           weaker ? numerics::name_of(expected.accuracy) : "")});
+    std::string verdict(name_of(expected.verdict));
+    if (expected.accuracy != numerics::AccuracyClass::f32)
+      verdict += fmt::format(" as {}", numerics::name_of(expected.accuracy));
+    add(expected.result.text(), expected.tensor, "", expected.comparison, verdict);
   }
   return table;
 }
@@ -287,8 +270,7 @@ report::Table sample_of(const std::vector<ironcl::Device>& devices, const layer:
   const numerics::AccuracyClass weakest =
       *std::max_element(settings.weakest_accuracies.begin(), settings.weakest_accuracies.end());
   const auto add = [&table](const std::string& result, const std::string& against) {
-    table.add(
-        {std::string(), result, against, std::string("88.8 us modelled"), 1.11e-11, 1.11e-11, std::string("fail")});
+    table.add({"", result, against, "88.8 us modelled", 1.11e-11, 1.11e-11, "fail"});
   };
   for (const ironcl::Device& device : devices) {
     // A model computes in one class.

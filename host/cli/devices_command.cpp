@@ -28,6 +28,8 @@ namespace ironcl::cli {
 namespace {
 
 namespace json = boost::json;
+using report::Kind;
+using report::machine_field;
 using report::or_null;
 
 /// The sizes of "16,1024,3072" or "16x1024x3072"; nothing where the text is something else.
@@ -74,84 +76,49 @@ json::value variants_of(const ironcl::Device& device) {
   }
 }
 
-json::object to_json(const ironcl::Device& device) {
-  const ironcl_device_props& props = device.props();
-  const auto has = [&](std::uint32_t cap) { return (props.caps & cap) != 0; };
-  return {{"uri", device.uri()},
-          {"plugin", device.plugin()},
-          {"type", ironcl_device_type_name(props.type)},
-          {"name", props.name},
-          {"driver", props.driver},
-          {"stable_id", props.stable_id},
-          {"vendor_id", props.vendor_id},
-          {"memory_bytes", props.memory_bytes},
-          {"max_buffer_bytes", props.max_buffer_bytes},
-          {"buffer_alignment", props.buffer_alignment},
-          {"import_host_pointer", has(IRONCL_CAP_IMPORT_HOST_POINTER)},
-          {"import_cl_mem", has(IRONCL_CAP_IMPORT_CL_MEM)},
-          {"event_profiling", has(IRONCL_CAP_EVENT_PROFILING)},
-          {"bitwise_repeatable", has(IRONCL_CAP_BITWISE_REPEATABLE)},
-          {"variants", variants_of(device)}};
-}
-
-json::object to_json(const ironcl::Candidate& candidate) {
-  const ironcl::Support support = candidate.support.value_or(ironcl::Support());
-  const bool usable = candidate.support && candidate.reason == IRONCL_REASON_NONE;
-  const bool timed = usable && support.estimate_kind != IRONCL_TIME_NONE;
-  return {
-      {"uri", candidate.device.uri()},
-      {"verdict", verdict_name(candidate.verdict)},
-      {"reason", ironcl_reason_name(candidate.reason)},
-      {"text", candidate.text},
-      {"accuracy_class", or_null(usable, support.accuracy_class == IRONCL_ACCURACY_TENSOR14 ? "tensor14" : "f32")},
-      {"estimate_ns", or_null(timed, report::number(support.estimate_ns))},
-      {"estimate_kind", or_null(timed, layer::time_kind_name(support.estimate_kind))}};
-}
-
-json::object to_json(const report::Problem& problem, const ironcl::Selection& selection) {
-  json::array candidates;
-  for (const ironcl::Candidate& candidate : selection.candidates) candidates.push_back(to_json(candidate));
-  return {{"problem", report::to_line(problem)},
-          {"chosen", or_null(selection.device ? selection.device->uri() : "")},
-          {"error", or_null(!selection.device, selection.error)},
-          {"candidates", std::move(candidates)}};
-}
-
-std::string devices_text(const std::vector<ironcl::Device>& devices) {
-  using report::Kind;
-  report::Table table({{"uri", "device", Kind::text},
-                       {"type", "type", Kind::text},
-                       {"memory_bytes", "memory", Kind::bytes},
-                       {"name", "name", Kind::text},
-                       {"driver", "driver", Kind::text}});
+report::Table devices_table(const std::vector<ironcl::Device>& devices, bool for_machines) {
+  report::Table table;
   for (const ironcl::Device& device : devices) {
     const ironcl_device_props& props = device.props();
-    table.add({device.uri(), std::string(ironcl_device_type_name(props.type)),
-               static_cast<double>(props.memory_bytes), std::string(props.name), std::string(props.driver)});
+    const auto has = [&](std::uint32_t cap) { return (props.caps & cap) != 0; };
+    table.add_fields({{{"uri", "device"}, device.uri()},
+                      machine_field("plugin", device.plugin()),
+                      {{"type", "type"}, ironcl_device_type_name(props.type)},
+                      {{"memory_bytes", "memory", Kind::bytes}, props.memory_bytes},
+                      {{"name", "name"}, props.name},
+                      {{"driver", "driver"}, props.driver},
+                      machine_field("stable_id", props.stable_id),
+                      machine_field("vendor_id", props.vendor_id),
+                      machine_field("max_buffer_bytes", props.max_buffer_bytes),
+                      machine_field("buffer_alignment", props.buffer_alignment),
+                      machine_field("import_host_pointer", has(IRONCL_CAP_IMPORT_HOST_POINTER)),
+                      machine_field("import_cl_mem", has(IRONCL_CAP_IMPORT_CL_MEM)),
+                      machine_field("event_profiling", has(IRONCL_CAP_EVENT_PROFILING)),
+                      machine_field("bitwise_repeatable", has(IRONCL_CAP_BITWISE_REPEATABLE)),
+                      machine_field("variants", for_machines ? variants_of(device) : nullptr)});
   }
-  return report::to_text(table, report::terminal_width());
+  return table;
 }
 
-std::string explain_text(const report::Problem& problem, const ironcl::Selection& selection) {
-  using report::Kind;
-  report::Table table({{"uri", "device", Kind::text},
-                       {"verdict", "verdict", Kind::text},
-                       {"estimate", "estimate", Kind::text},
-                       {"reason", "reason", Kind::text},
-                       {"text", "in words", Kind::text}});
+report::Table candidates_table(const ironcl::Selection& selection) {
+  report::Table table;
   for (const ironcl::Candidate& candidate : selection.candidates) {
-    report::Cell estimate;
-    if (candidate.support && candidate.support->estimate_kind != IRONCL_TIME_NONE) {
-      estimate = fmt::format("{} {}", report::human_time(candidate.support->estimate_ns),
-                             layer::time_kind_name(candidate.support->estimate_kind));
-    }
-    table.add({candidate.device.uri(), verdict_name(candidate.verdict), estimate,
-               std::string(ironcl_reason_name(candidate.reason)), candidate.text});
+    const ironcl::Support support = candidate.support.value_or(ironcl::Support());
+    const bool usable = candidate.support && candidate.reason == IRONCL_REASON_NONE;
+    const bool timed = support.estimate_kind != IRONCL_TIME_NONE;
+    const std::string kind = layer::time_kind_name(support.estimate_kind);
+    table.add_fields(
+        {{{"uri", "device"}, candidate.device.uri()},
+         {{"verdict", "verdict"}, verdict_name(candidate.verdict)},
+         {{"", "estimate"}, timed ? fmt::format("{} {}", report::human_time(support.estimate_ns), kind) : ""},
+         {{"reason", "reason"}, ironcl_reason_name(candidate.reason)},
+         {{"text", "in words"}, candidate.text},
+         machine_field("accuracy_class",
+                       or_null(usable, support.accuracy_class == IRONCL_ACCURACY_TENSOR14 ? "tensor14" : "f32")),
+         machine_field("estimate_ns", or_null(usable && timed, support.estimate_ns)),
+         machine_field("estimate_kind", or_null(usable && timed, kind))});
   }
-  return fmt::format("problem: {}\n\n{}\n{}\n", report::to_line(problem),
-                     report::to_text(table, report::terminal_width()),
-                     selection.device ? fmt::format("auto chooses {}", selection.device->uri())
-                                      : fmt::format("auto chooses nothing: {}", selection.error));
+  return table;
 }
 
 class DevicesCommand final : public Command {
@@ -179,12 +146,9 @@ class DevicesCommand final : public Command {
     const ironcl::Registry registry = ironcl::Registry::discover();
     const std::vector<ironcl::Device> devices = registry.devices();
     if (problem) return explain(registry, *problem);
-    if (json_ != "-" && !devices.empty()) report::print_text(devices_text(devices));
-    if (!json_.empty()) {
-      json::array items;
-      for (const ironcl::Device& device : devices) items.push_back(to_json(device));
-      report::write_file(json_, report::to_text(json::object{{"devices", std::move(items)}}));
-    }
+    const report::Table table = devices_table(devices, !json_.empty());
+    if (json_ != "-" && !devices.empty()) report::print_text(report::to_text(table, report::terminal_width()));
+    if (!json_.empty()) report::write_file(json_, report::to_text(json::object{{"devices", report::to_json(table)}}));
     if (devices.empty()) fail(ExitStatus::no_device, "{}", why_no_devices(registry));
     return ExitStatus::ok;
   }
@@ -193,8 +157,18 @@ class DevicesCommand final : public Command {
   ExitStatus explain(const ironcl::Registry& registry, const report::Problem& problem) const {
     const ironcl::GemmDesc desc = report::to_gemm_desc(problem);
     const ironcl::Selection selection = registry.explain(&desc);
-    if (json_ != "-") report::print_text(explain_text(problem, selection));
-    if (!json_.empty()) report::write_file(json_, report::to_text(to_json(problem, selection)));
+    const report::Table table = candidates_table(selection);
+    const std::string line = report::to_line(problem);
+    if (json_ != "-")
+      report::print("problem: {}\n\n{}\n{}\n", line, report::to_text(table, report::terminal_width()),
+                    selection.device ? fmt::format("auto chooses {}", selection.device->uri())
+                                     : fmt::format("auto chooses nothing: {}", selection.error));
+    if (!json_.empty())
+      report::write_file(
+          json_, report::to_text(json::object{{"problem", line},
+                                              {"chosen", or_null(selection.device ? selection.device->uri() : "")},
+                                              {"error", or_null(!selection.device, selection.error)},
+                                              {"candidates", report::to_json(table)}}));
     return selection.device ? ExitStatus::ok : ExitStatus::no_device;
   }
 

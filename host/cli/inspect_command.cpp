@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <algorithm>
 #include <boost/json.hpp>
 #include <map>
 #include <string>
@@ -35,8 +36,9 @@ using checkpoint::LinearLayer;
 using checkpoint::Unquantized;
 using report::Cell;
 using report::Kind;
+using report::machine_field;
 using report::or_null;
-using Row = std::vector<Cell>;
+using Row = report::Table::Row;
 
 constexpr const char* kLegend =
     "block: elements of a weight that share a scale (per tensor: all of them, per channel: a row of N).\n"
@@ -47,42 +49,54 @@ constexpr const char* kExpertsLegend =
     "E: experts, of which a token gets k; H: width of the model; I: of an expert. weights: normalised to 1, scaled.\n"
     "The matrices of a whole layer of experts are not listed one by one; --json has them.\n";
 
-Cell text_cell(std::string text) { return text.empty() ? Cell() : Cell(std::move(text)); }
-Cell size_cell(std::int64_t size) { return size > 0 ? Cell(size) : Cell(); }
+Cell size_cell(std::int64_t size) { return or_null(size > 0, size); }
 
-/// The rows below one another. `folded`: those that differ in nothing but the numbers of their names, which come
-/// first, and their bytes are one, with their count and the sum of their bytes.
-std::string rows_text(std::vector<report::Column> columns, const std::vector<Row>& rows, bool folded,
-                      std::size_t width) {
-  if (!folded) {
-    report::Table table(std::move(columns));
-    for (const Row& row : rows) table.add(row);
-    return report::to_text(table, width);
-  }
-  std::size_t bytes = 0;
-  while (columns[bytes].kind != Kind::bytes) ++bytes;
-  std::map<Row, std::size_t> places;
-  std::vector<std::pair<std::int64_t, Row>> folds;
-  for (const Row& row : rows) {
-    Row key = row;
-    const std::string pattern = layer::pattern_of(std::get<std::string>(row[0]));
-    key[0] = pattern;
-    key[bytes] = {};
+Cell grid_cell(bool known, numerics::ScaleGrid grid) {
+  return or_null(known && grid.group_rows != 0 && grid.group_cols != 0,
+                 json::array{grid.group_rows, grid.group_cols});
+}
+
+Cell type_cell(numerics::DType type) {
+  return or_null(type == numerics::DType::none ? std::string_view() : numerics::name_of(type));
+}
+
+Cell problem_cell(const std::optional<checkpoint::Error>& problem) {
+  if (!problem) return nullptr;
+  return json::object{{"kind", name_of(problem->kind())}, {"message", problem->what()}};
+}
+
+/// Rows that people see alike, but for the numbers of their names, which come first, and for their bytes, as one,
+/// with their count and the sum of their bytes.
+report::Table folded(const report::Table& table) {
+  std::vector<report::Column> columns = table.columns();
+  const auto bytes =
+      static_cast<std::size_t>(std::ranges::find(columns, Kind::bytes, &report::Column::kind) - columns.begin());
+  std::map<std::string, std::size_t> places;
+  std::vector<Row> folds;
+  for (const Row& row : table.rows()) {
+    const std::string pattern = layer::pattern_of(row[0].get_string());
+    std::string key = pattern;
+    for (std::size_t i = 1; i < row.size(); ++i)
+      if (columns[i].kind != Kind::machines && i != bytes) key += "\n" + report::human_text(row[i], columns[i].kind);
     const auto [at, added] = places.try_emplace(std::move(key), folds.size());
-    if (added) folds.emplace_back(1, row);
-    if (added) continue;
-    auto& [count, fold] = folds[at->second];
-    ++count;
+    if (added) {
+      folds.push_back(row);
+      folds.back().insert(folds.back().begin() + 1, json::value(1));
+      continue;
+    }
+    Row& fold = folds[at->second];
     fold[0] = pattern;
-    fold[bytes] = std::get<double>(fold[bytes]) + std::get<double>(row[bytes]);
+    fold[1].get_int64() += 1;
+    fold[bytes + 1] = fold[bytes + 1].to_number<std::uint64_t>() + row[bytes].to_number<std::uint64_t>();
   }
   columns.insert(columns.begin() + 1, {"count", "count", Kind::integer});
-  report::Table table(std::move(columns));
-  for (auto& [count, fold] : folds) {
-    fold.insert(fold.begin() + 1, count);
-    table.add(std::move(fold));
-  }
-  return report::to_text(table, width);
+  report::Table made(std::move(columns));
+  for (Row& fold : folds) made.add(std::move(fold));
+  return made;
+}
+
+std::string rows_text(const report::Table& table, bool fold, std::size_t width) {
+  return report::to_text(fold ? folded(table) : table, width) + "\n";
 }
 
 /// Scales in words, empty where they are not known: "128x128", "per tensor"; of activations "per token" where a
@@ -124,30 +138,47 @@ std::unordered_set<std::size_t> matrices_of_experts(const Checkpoint& checkpoint
   return all;
 }
 
-std::string layers_text(const Checkpoint& checkpoint, bool folded, std::size_t width) {
-  const auto of_experts = folded ? std::unordered_set<std::size_t>() : matrices_of_experts(checkpoint);
-  std::vector<Row> rows;
+/// All layers but those of some indices.
+report::Table layers_table(const Checkpoint& checkpoint, const char* heading = "",
+                           const std::unordered_set<std::size_t>& but = {}) {
+  report::Table table;
   for (std::size_t i = 0; i < checkpoint.layers().size(); ++i) {
-    if (of_experts.contains(i)) continue;
+    if (but.contains(i)) continue;
     const LinearLayer& layer = checkpoint.layers()[i];
-    rows.push_back({layer.name, size_cell(layer.n), size_cell(layer.k), text_cell(format_text(layer)),
-                    text_cell(weight_scales_text(layer)), text_cell(scale_type_text(layer)),
-                    text_cell(activation_text(layer)), layer.bias.has_value(), static_cast<double>(layer.bytes),
-                    !layer.problem.has_value()});
+    const bool quantized = layer.activations_known && layer.activations != ActivationScheme::none;
+    table.add_fields({{{"name", heading}, layer.name},
+                      {{"n", "N", Kind::integer}, size_cell(layer.n)},
+                      {{"k", "K", Kind::integer}, size_cell(layer.k)},
+                      machine_field("dtype", type_cell(layer.weight.dtype)),
+                      machine_field("format", or_null(layer.format())),
+                      {{"", "format"}, format_text(layer)},
+                      machine_field("writer", or_null(layer.writer)),
+                      {{"scales", "block"}, or_null(weight_scales_text(layer))},
+                      machine_field("block", grid_cell(layer.weight_grid_known, layer.weight_grid)),
+                      machine_field("block_source", or_null(layer.weight_grid_known, name_of(layer.block_source))),
+                      machine_field("scale", or_null(layer.scale.name)),
+                      machine_field("scale_dtype", type_cell(layer.scale.dtype)),
+                      {{"", "scales"}, scale_type_text(layer)},
+                      {{"", "activations"}, activation_text(layer)},
+                      machine_field("activations", or_null(layer.activations_known, name_of(layer.activations))),
+                      machine_field("activation_scales", or_null(activation_scales_text(layer))),
+                      machine_field("activation_group", grid_cell(quantized, layer.activation_grid)),
+                      machine_field("input_scale", or_null(layer.input_scale ? layer.input_scale->name : "")),
+                      {{"bias", "bias"}, layer.bias.has_value()},
+                      machine_field("expert", or_null(layer.expert.has_value(), layer.expert.value_or(0))),
+                      {{"bytes", "bytes", Kind::bytes}, layer.bytes},
+                      {{"", "usable"}, !layer.problem.has_value()},
+                      machine_field("file", or_null(layer.weight_file.filename().string())),
+                      machine_field("scale_file", or_null(layer.scale_file.filename().string())),
+                      machine_field("problem", problem_cell(layer.problem))});
   }
-  if (rows.empty()) return {};
-  return rows_text({{"name", folded ? "layers" : "layer", Kind::text},
-                    {"n", "N", Kind::integer},
-                    {"k", "K", Kind::integer},
-                    {"format", "format", Kind::text},
-                    {"block", "block", Kind::text},
-                    {"scale_dtype", "scales", Kind::text},
-                    {"activations", "activations", Kind::text},
-                    {"bias", "bias", Kind::text},
-                    {"bytes", "bytes", Kind::bytes},
-                    {"usable", "usable", Kind::text}},
-                   rows, folded, width) +
-         "\n" + kLegend + "\n";
+  return table;
+}
+
+std::string layers_text(const Checkpoint& checkpoint, bool fold, std::size_t width) {
+  const auto table =
+      fold ? layers_table(checkpoint, "layers") : layers_table(checkpoint, "layer", matrices_of_experts(checkpoint));
+  return table.empty() ? "" : rows_text(table, fold, width) + kLegend + "\n";
 }
 
 /// "sigmoid + bias, 4 of 8 groups, normalised, x2.5"
@@ -174,31 +205,45 @@ bool is_damaged(const ExpertsLayer& layer) noexcept {
          layer.problem->kind() != ErrorKind::config;
 }
 
-std::string experts_table(const Checkpoint& checkpoint, bool folded, std::size_t width) {
-  if (checkpoint.experts().empty()) return {};
-  std::vector<Row> rows;
+report::Table experts_table(const Checkpoint& checkpoint) {
+  report::Table table;
   for (const ExpertsLayer& layer : checkpoint.experts()) {
+    const checkpoint::Routing& routing = layer.routing;
+    const bool known = routing.top_k > 0;
     const LinearLayer* matrix =
         layer.experts.down.empty() ? nullptr : &checkpoint.layers()[layer.experts.down.front()];
-    rows.push_back({layer.name, size_cell(layer.routing.experts), size_cell(layer.routing.top_k),
-                    size_cell(layer.hidden), size_cell(layer.width), text_cell(routing_text(layer)),
-                    shared_text(layer), text_cell(matrix == nullptr ? "" : matrix->format()),
-                    text_cell(matrix == nullptr ? "" : weight_scales_text(*matrix)), !layer.problem.has_value(),
-                    static_cast<double>(layer.bytes)});
+    json::array matrices;
+    for (const auto* role : {&layer.experts.gate_up, &layer.experts.gate, &layer.experts.up, &layer.experts.down})
+      for (const std::size_t index : *role) matrices.push_back(json::value(checkpoint.layers()[index].name));
+    table.add_fields({{{"name", "layer of experts"}, layer.name},
+                      machine_field("model_type", or_null(routing.model_type)),
+                      {{"experts", "E", Kind::integer}, size_cell(routing.experts)},
+                      {{"top_k", "k", Kind::integer}, size_cell(routing.top_k)},
+                      {{"hidden", "H", Kind::integer}, size_cell(layer.hidden)},
+                      {{"width", "I", Kind::integer}, size_cell(layer.width)},
+                      machine_field("score", or_null(known, name_of(routing.score))),
+                      machine_field("correction_bias", layer.correction_bias.has_value()),
+                      machine_field("expert_groups", or_null(known, routing.expert_groups)),
+                      machine_field("top_groups", or_null(known, routing.top_groups)),
+                      machine_field("normalize", or_null(known, routing.normalize)),
+                      machine_field("scale", or_null(known, routing.scale)),
+                      {{"", "weights"}, routing_text(layer)},
+                      machine_field("shared_width", size_cell(layer.shared_width)),
+                      machine_field("shared_gate", layer.shared_gate.has_value()),
+                      {{"", "shared"}, shared_text(layer)},
+                      {{"", "format"}, matrix == nullptr ? "" : matrix->format()},
+                      {{"", "block"}, matrix == nullptr ? "" : weight_scales_text(*matrix)},
+                      {{"", "usable"}, !layer.problem.has_value()},
+                      machine_field("matrices", std::move(matrices)),
+                      {{"bytes", "bytes", Kind::bytes}, layer.bytes},
+                      machine_field("problem", problem_cell(layer.problem))});
   }
-  std::string text = rows_text({{"name", "layer of experts", Kind::text},
-                                {"experts", "E", Kind::integer},
-                                {"top_k", "k", Kind::integer},
-                                {"hidden", "H", Kind::integer},
-                                {"width", "I", Kind::integer},
-                                {"routing", "weights", Kind::text},
-                                {"shared", "shared", Kind::text},
-                                {"format", "format", Kind::text},
-                                {"block", "block", Kind::text},
-                                {"usable", "usable", Kind::text},
-                                {"bytes", "bytes", Kind::bytes}},
-                               rows, folded, width) +
-                     "\n" + kExpertsLegend;
+  return table;
+}
+
+std::string expert_layers_text(const Checkpoint& checkpoint, bool fold, std::size_t width) {
+  if (checkpoint.experts().empty()) return {};
+  std::string text = rows_text(experts_table(checkpoint), fold, width) + kExpertsLegend;
   for (const ExpertsLayer& layer : checkpoint.experts()) {
     if (!layer.problem || is_damaged(layer)) continue;
     text += fmt::format("{}: {}\n", layer.name, layer.problem->message());
@@ -207,19 +252,16 @@ std::string experts_table(const Checkpoint& checkpoint, bool folded, std::size_t
   return text + "\n";
 }
 
-std::string unquantized_text(const Checkpoint& checkpoint, bool folded, std::size_t width) {
-  std::vector<Row> rows;
+report::Table unquantized_table(const Checkpoint& checkpoint, const char* heading = "") {
+  report::Table table;
   for (const Unquantized& tensor : checkpoint.unquantized())
-    rows.push_back({tensor.name, json::serialize(json::value_from(tensor.shape)), std::string(tensor.dtype_name),
-                    static_cast<double>(tensor.data.size()), tensor.why});
-  if (rows.empty()) return {};
-  return rows_text({{"name", folded ? "other tensors" : "other tensor", Kind::text},
-                    {"shape", "shape", Kind::text},
-                    {"dtype", "type", Kind::text},
-                    {"bytes", "bytes", Kind::bytes},
-                    {"why", "why", Kind::text}},
-                   rows, folded, width) +
-         "\n";
+    table.add_fields({{{"name", heading}, tensor.name},
+                      {{"shape", "shape"}, json::value_from(tensor.shape)},
+                      {{"dtype", "type"}, tensor.dtype_name},
+                      {{"bytes", "bytes", Kind::bytes}, tensor.data.size()},
+                      machine_field("file", tensor.file.filename().string()),
+                      {{"why", "why"}, tensor.why}});
+  return table;
 }
 
 std::string plural(std::size_t count, const char* word) {
@@ -272,87 +314,14 @@ std::string bytes_by_kind(const Checkpoint& checkpoint) {
   return report::to_text(table);
 }
 
-json::value grid_json(bool known, numerics::ScaleGrid grid) {
-  return or_null(known && grid.group_rows != 0 && grid.group_cols != 0,
-                 json::array{grid.group_rows, grid.group_cols});
-}
-
-json::value type_json(numerics::DType type) {
-  return type == numerics::DType::none ? json::value(nullptr) : json::value(numerics::name_of(type));
-}
-
-json::value size_json(std::int64_t size) { return or_null(size > 0, size); }
-
-json::value problem_json(const std::optional<checkpoint::Error>& problem) {
-  if (!problem) return nullptr;
-  return json::object{{"kind", name_of(problem->kind())}, {"message", problem->what()}};
-}
-
-json::object to_json(const LinearLayer& layer) {
-  const bool quantized = layer.activations_known && layer.activations != checkpoint::ActivationScheme::none;
-  return {{"name", layer.name},
-          {"n", size_json(layer.n)},
-          {"k", size_json(layer.k)},
-          {"dtype", type_json(layer.weight.dtype)},
-          {"format", or_null(layer.format())},
-          {"writer", or_null(layer.writer)},
-          {"scales", or_null(weight_scales_text(layer))},
-          {"block", grid_json(layer.weight_grid_known, layer.weight_grid)},
-          {"block_source", or_null(layer.weight_grid_known, name_of(layer.block_source))},
-          {"scale", or_null(layer.scale.name)},
-          {"scale_dtype", type_json(layer.scale.dtype)},
-          {"activations", or_null(layer.activations_known, name_of(layer.activations))},
-          {"activation_scales", or_null(activation_scales_text(layer))},
-          {"activation_group", grid_json(quantized, layer.activation_grid)},
-          {"input_scale", or_null(layer.input_scale ? layer.input_scale->name : "")},
-          {"bias", layer.bias.has_value()},
-          {"expert", or_null(layer.expert.has_value(), layer.expert.value_or(0))},
-          {"bytes", layer.bytes},
-          {"file", or_null(layer.weight_file.filename().string())},
-          {"scale_file", or_null(layer.scale_file.filename().string())},
-          {"problem", problem_json(layer.problem)}};
-}
-
-json::object to_json(const checkpoint::Checkpoint& checkpoint, const ExpertsLayer& layer) {
-  const checkpoint::Routing& routing = layer.routing;
-  const bool known = routing.top_k > 0;
-  json::array matrices;
-  for (const auto* role : {&layer.experts.gate_up, &layer.experts.gate, &layer.experts.up, &layer.experts.down})
-    for (const std::size_t index : *role) matrices.push_back(json::value(checkpoint.layers()[index].name));
-  return {{"name", layer.name},
-          {"model_type", or_null(routing.model_type)},
-          {"experts", size_json(routing.experts)},
-          {"top_k", size_json(routing.top_k)},
-          {"hidden", size_json(layer.hidden)},
-          {"width", size_json(layer.width)},
-          {"score", or_null(known, name_of(routing.score))},
-          {"correction_bias", layer.correction_bias.has_value()},
-          {"expert_groups", or_null(known, routing.expert_groups)},
-          {"top_groups", or_null(known, routing.top_groups)},
-          {"normalize", or_null(known, routing.normalize)},
-          {"scale", or_null(known, routing.scale)},
-          {"shared_width", size_json(layer.shared_width)},
-          {"shared_gate", layer.shared_gate.has_value()},
-          {"matrices", std::move(matrices)},
-          {"bytes", layer.bytes},
-          {"problem", problem_json(layer.problem)}};
-}
-
-json::object to_json(const checkpoint::Unquantized& tensor) {
-  return {{"name", tensor.name},
-          {"dtype", tensor.dtype_name},
-          {"shape", json::value_from(tensor.shape)},
-          {"bytes", tensor.data.size()},
-          {"file", tensor.file.filename().string()},
-          {"why", tensor.why}};
-}
-
-/// Every layer, every other tensor, and the sums; `folded`: those that differ only in the numbers of their names as
+/// Every layer, every other tensor, and the sums; `fold`: those that differ only in the numbers of their names as
 /// one line, and bytes by kind. `width` is that of the terminal; 0: no limit.
-std::string inspect_text(const Checkpoint& checkpoint, bool folded, std::size_t width) {
-  return head(checkpoint) + layers_text(checkpoint, folded, width) + experts_table(checkpoint, folded, width) +
-         unquantized_text(checkpoint, folded, width) + (folded ? bytes_by_kind(checkpoint) + "\n" : "") +
-         sums(checkpoint);
+std::string inspect_text(const Checkpoint& checkpoint, bool fold, std::size_t width) {
+  std::string text =
+      head(checkpoint) + layers_text(checkpoint, fold, width) + expert_layers_text(checkpoint, fold, width);
+  if (const auto others = unquantized_table(checkpoint, fold ? "other tensors" : "other tensor"); !others.empty())
+    text += rows_text(others, fold, width);
+  return text + (fold ? bytes_by_kind(checkpoint) + "\n" : "") + sums(checkpoint);
 }
 
 /// What is wrong with layers, a line for each pattern of names and reason; empty where nothing is.
@@ -378,20 +347,17 @@ std::string inspect_complaints(const Checkpoint& checkpoint) {
   return text;
 }
 
-json::object inspect_json(const checkpoint::Checkpoint& checkpoint) {
-  json::array files, layers, experts, unquantized;
+json::object inspect_json(const Checkpoint& checkpoint) {
+  json::array files;
   for (const checkpoint::SafetensorsFile& file : checkpoint.files())
     files.push_back({{"name", file.path().filename().string()}, {"bytes", file.file_size()}});
-  for (const LinearLayer& layer : checkpoint.layers()) layers.push_back(to_json(layer));
-  for (const ExpertsLayer& layer : checkpoint.experts()) experts.push_back(to_json(checkpoint, layer));
-  for (const checkpoint::Unquantized& tensor : checkpoint.unquantized()) unquantized.push_back(to_json(tensor));
   return {{"path", checkpoint.path().string()},
           {"quant_method", or_null(checkpoint.config().method)},
           {"writer", or_null(checkpoint.config().writer)},
           {"files", std::move(files)},
-          {"layers", std::move(layers)},
-          {"experts", std::move(experts)},
-          {"unquantized", std::move(unquantized)}};
+          {"layers", report::to_json(layers_table(checkpoint))},
+          {"experts", report::to_json(experts_table(checkpoint))},
+          {"unquantized", report::to_json(unquantized_table(checkpoint))}};
 }
 
 class InspectCommand final : public Command {

@@ -198,8 +198,9 @@ std::string experts_text(const json::object& report) {
       add(name, of.at("product").as_string().c_str(), of, "visits", of.at("grouped").as_object());
     }
     const json::object& between = program.at("between").as_object();
-    table.add({name, "between", {}, {}, {}, {}, number(between, "time_us") * 1e3, "memory", {}});
-    table.add({name, "layer", {}, {}, {}, {}, number(program, "time_us") * 1e3, "", {}});
+    table.add(
+        {name, "between", nullptr, nullptr, nullptr, nullptr, number(between, "time_us") * 1e3, "memory", nullptr});
+    table.add({name, "layer", nullptr, nullptr, nullptr, nullptr, number(program, "time_us") * 1e3, "", nullptr});
   }
   const auto whole = [&](const char* key) { return report.at(key).to_number<std::int64_t>(); };
   return fmt::format(

@@ -18,6 +18,8 @@ namespace ironcl::cli {
 namespace {
 
 namespace json = boost::json;
+using report::machine_field;
+using report::or_null;
 
 std::string source_name(std::uint32_t source) {
   return source == IRONCL_SOURCE_FILES    ? "IRONCL_PLUGIN_FILES"
@@ -26,44 +28,38 @@ std::string source_name(std::uint32_t source) {
                                           : "by name";
 }
 
+report::Table plugins_table(const ironcl::Registry& registry) {
+  report::Table table;
+  for (const ironcl::PluginInfo& plugin : registry.plugins())
+    table.add_fields({{{"name", "plugin"}, plugin.name},
+                      {{"devices", "devices", report::Kind::integer}, plugin.device_count},
+                      {{"abi", "ABI"}, fmt::format("{}.{}", plugin.abi_major, plugin.abi_minor)},
+                      {{"build_id", "build"}, or_null(plugin.build_id)},
+                      {{"path", "file"}, plugin.path},
+                      machine_field("enumerate_status", ironcl_status_name(plugin.enumerate_status)),
+                      machine_field("enumerate_reason", or_null(plugin.enumerate_reason))});
+  return table;
+}
+
 json::object to_json(const ironcl::Registry& registry) {
-  json::array plugins, report;
-  for (const ironcl::PluginInfo& plugin : registry.plugins()) {
-    plugins.push_back({{"name", plugin.name},
-                       {"build_id", report::or_null(plugin.build_id)},
-                       {"path", plugin.path},
-                       {"abi", fmt::format("{}.{}", plugin.abi_major, plugin.abi_minor)},
-                       {"devices", plugin.device_count},
-                       {"enumerate_status", ironcl_status_name(plugin.enumerate_status)},
-                       {"enumerate_reason", report::or_null(plugin.enumerate_reason)}});
-  }
+  json::array report;
   for (const ironcl::ReportEntry& entry : registry.report()) {
     report.push_back({{"path", entry.path},
                       {"outcome", ironcl_outcome_name(entry.outcome)},
                       {"step", ironcl_step_name(entry.step)},
                       {"status", ironcl_status_name(entry.status)},
                       {"source", source_name(entry.source)},
-                      {"plugin", report::or_null(entry.plugin)},
-                      {"build_id", report::or_null(entry.build_id)},
-                      {"reason", report::or_null(entry.reason)}});
+                      {"plugin", or_null(entry.plugin)},
+                      {"build_id", or_null(entry.build_id)},
+                      {"reason", or_null(entry.reason)}});
   }
-  return {{"plugins", std::move(plugins)}, {"report", std::move(report)}};
+  return {{"plugins", report::to_json(plugins_table(registry))}, {"report", std::move(report)}};
 }
 
 /// A line for each file, the reason below it: paths and sentences do not fit into columns.
 std::string to_text(const ironcl::Registry& registry) {
-  using report::Kind;
-  std::string text;
-  report::Table table({{"name", "plugin", Kind::text},
-                       {"devices", "devices", Kind::integer},
-                       {"abi", "ABI", Kind::text},
-                       {"build_id", "build", Kind::text},
-                       {"path", "file", Kind::text}});
-  for (const ironcl::PluginInfo& plugin : registry.plugins()) {
-    table.add({plugin.name, std::int64_t{plugin.device_count},
-               fmt::format("{}.{}", plugin.abi_major, plugin.abi_minor), plugin.build_id, plugin.path});
-  }
-  if (!table.empty()) text += report::to_text(table, report::terminal_width()) + "\n";
+  const report::Table table = plugins_table(registry);
+  std::string text = table.empty() ? "" : report::to_text(table, report::terminal_width()) + "\n";
   text += "Files looked at, in this order:\n";
   const auto entries = registry.report();
   for (const ironcl::ReportEntry& entry : entries) {

@@ -167,8 +167,7 @@ std::string ranks_text(const checkpoint::Checkpoint& checkpoint, int count, bool
                         {"ragged", "ragged ranks", Kind::text},
                         {"ranges", "ranges by rank", Kind::text}});
   for (const Held& one : held)
-    layers.add({static_cast<std::int64_t>(one.layers), one.pattern, one.split,
-                one.ragged.empty() ? report::Cell() : report::Cell(one.ragged), one.ranges});
+    layers.add({static_cast<std::int64_t>(one.layers), one.pattern, one.split, one.ragged, one.ranges});
   report::Table ranks({{"rank", "rank", Kind::integer}, {"bytes", "weights and scales", Kind::bytes}});
   for (std::size_t rank = 0; rank < bytes.size(); ++rank) ranks.add({static_cast<std::int64_t>(rank), bytes[rank]});
   return report::to_text(layers, width) + "\n" + report::to_text(ranks, width);

@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <boost/algorithm/string/replace.hpp>
 #include <cstdlib>
 #include <stdexcept>
 #include <string_view>
@@ -44,35 +45,37 @@ std::string padded(const std::string& text, std::size_t width, bool left) {
   return left ? text + blanks : blanks + text;
 }
 
-std::vector<std::vector<std::string>> human_rows(const Table& table) {
-  std::vector<std::vector<std::string>> rows;
-  for (const auto& row : table.rows()) {
-    auto& out = rows.emplace_back();
-    for (std::size_t i = 0; i < row.size(); ++i) out.push_back(human_text(row[i], table.columns()[i].kind));
-  }
-  return rows;
-}
-
-std::string records(const Table& table, const std::vector<std::vector<std::string>>& rows) {
-  std::size_t label = 0;
-  for (const Column& column : table.columns()) label = std::max(label, characters(column.heading));
-  std::string text;
-  for (const auto& row : rows) {
-    if (!text.empty()) text += "\n";
-    for (std::size_t i = 0; i < row.size(); ++i) {
-      text += fmt::format("{}  {}\n", padded(table.columns()[i].heading, label, true), row[i]);
+/// What people see of a table: columns, and texts of the rows.
+struct Shown {
+  explicit Shown(const Table& table) {
+    rows.resize(table.rows().size());
+    for (std::size_t i = 0; i < table.columns().size(); ++i) {
+      const Column& column = table.columns()[i];
+      if (column.kind == Kind::machines) continue;
+      columns.push_back(column);
+      widths.push_back(characters(column.heading));
+      for (std::size_t row = 0; row < rows.size(); ++row) {
+        rows[row].push_back(human_text(table.rows()[row][i], column.kind));
+        widths.back() = std::max(widths.back(), characters(rows[row].back()));
+      }
     }
   }
-  return text;
-}
 
-std::vector<std::size_t> column_widths(const Table& table, const std::vector<std::vector<std::string>>& rows) {
-  std::vector<std::size_t> widths(table.columns().size());
-  for (std::size_t i = 0; i < widths.size(); ++i) {
-    widths[i] = characters(table.columns()[i].heading);
-    for (const auto& row : rows) widths[i] = std::max(widths[i], characters(row[i]));
+  std::vector<Column> columns;
+  std::vector<std::size_t> widths;
+  std::vector<std::vector<std::string>> rows;
+};
+
+std::string records(const Shown& shown) {
+  std::size_t label = 0;
+  for (const Column& column : shown.columns) label = std::max(label, characters(column.heading));
+  std::string text;
+  for (const auto& row : shown.rows) {
+    if (!text.empty()) text += "\n";
+    for (std::size_t i = 0; i < row.size(); ++i)
+      text += fmt::format("{}  {}\n", padded(shown.columns[i].heading, label, true), row[i]);
   }
-  return widths;
+  return text;
 }
 
 /// Characters of a line with the columns from `first` on.
@@ -103,11 +106,9 @@ std::string heading_lines(const std::vector<Column>& columns, const std::vector<
 }
 
 std::string csv_text(const Cell& cell) {
-  if (const auto* flag = std::get_if<bool>(&cell)) return *flag ? "true" : "false";
-  if (const auto* integer = std::get_if<std::int64_t>(&cell)) return fmt::format("{}", *integer);
-  if (const auto* number = std::get_if<double>(&cell)) return exact_number(*number);
-  const auto* text = std::get_if<std::string>(&cell);
-  return text != nullptr ? *text : std::string();
+  if (cell.is_null()) return {};
+  if (const auto* number = cell.if_double()) return exact_number(*number);
+  return cell.is_string() ? std::string(cell.get_string()) : boost::json::serialize(cell);
 }
 
 std::string csv_quoted(const std::string& text) {
@@ -119,46 +120,53 @@ std::string csv_quoted(const std::string& text) {
 
 }  // namespace
 
-void Table::add(std::vector<Cell> row) {
+void Table::add(Row row) {
   if (row.size() != columns_.size()) {
     throw std::invalid_argument(fmt::format("a row has {} cells, the table {} columns", row.size(), columns_.size()));
   }
   rows_.push_back(std::move(row));
 }
 
+void Table::add_fields(std::vector<Field> row) {
+  if (rows_.empty())
+    for (Field& field : row) columns_.push_back(std::move(field.column));
+  Row cells;
+  for (Field& field : row) cells.push_back(std::move(field.value));
+  add(std::move(cells));
+}
+
 std::string human_text(const Cell& cell, Kind kind) {
-  if (const auto* text = std::get_if<std::string>(&cell)) return text->empty() ? "-" : visible(*text);
-  if (const auto* flag = std::get_if<bool>(&cell)) return *flag ? "yes" : "no";
-  if (const auto* number = std::get_if<double>(&cell)) return human_quantity(*number, kind);
-  if (const auto* integer = std::get_if<std::int64_t>(&cell)) {
-    const bool plain = kind == Kind::text || kind == Kind::integer || kind == Kind::number;
-    return plain ? fmt::format("{}", *integer) : human_quantity(static_cast<double>(*integer), kind);
-  }
-  return "-";
+  if (const auto* text = cell.if_string()) return text->empty() ? "-" : visible(*text);
+  if (const auto* flag = cell.if_bool()) return *flag ? "yes" : "no";
+  if (cell.is_array()) return boost::json::serialize(cell);
+  if (!cell.is_number()) return "-";
+  const bool quantity = cell.is_double() || kind == Kind::time || kind == Kind::bytes;
+  return quantity ? human_quantity(cell.to_number<double>(), kind) : boost::json::serialize(cell);
 }
 
 std::string to_text(const Table& table, std::size_t width) {
-  const auto rows = human_rows(table);
-  const std::vector<std::size_t> widths = column_widths(table, rows);
-  if (width != 0 && total_width(widths, 0) > width) return records(table, rows);
-  std::string text = heading_lines(table.columns(), widths, 0);
-  for (const auto& row : rows) text += row_line(table.columns(), row, widths, 0);
+  const Shown shown(table);
+  if (width != 0 && total_width(shown.widths, 0) > width) return records(shown);
+  std::string text = heading_lines(shown.columns, shown.widths, 0);
+  for (const auto& row : shown.rows) text += row_line(shown.columns, row, shown.widths, 0);
   return text;
 }
 
-GroupedText::GroupedText(const Table& sample, std::size_t width)
-    : columns_(sample.columns()), widths_(column_widths(sample, human_rows(sample))) {
+GroupedText::GroupedText(const Table& sample, std::size_t width) {
+  const Shown shown(sample);
+  columns_ = shown.columns;
+  widths_ = shown.widths;
   blocks_ = width != 0 && kIndent.size() + total_width(widths_, 1) > width;
 }
 
 std::string GroupedText::heading() const { return blocks_ ? std::string() : heading_lines(columns_, widths_, 1); }
 
 std::string GroupedText::rows(const Table& table) const {
-  const auto rows = human_rows(table);
-  if (blocks_) return records(table, rows) + "\n";
+  const Shown shown(table);
+  if (blocks_) return records(shown) + "\n";
   std::string text;
   const std::string* group = nullptr;
-  for (const auto& row : rows) {
+  for (const auto& row : shown.rows) {
     if (group == nullptr || *group != row[0]) text += row[0] + "\n";
     group = &row[0];
     text += row_line(columns_, row, widths_, 1);
@@ -167,17 +175,16 @@ std::string GroupedText::rows(const Table& table) const {
 }
 
 std::string to_markdown(const Table& table) {
+  const Shown shown(table);
   std::string heading = "|", rule = "|", body;
-  for (const Column& column : table.columns()) {
+  for (const Column& column : shown.columns) {
     heading += fmt::format(" {} |", column.heading);
     rule += column.kind == Kind::text ? "---|" : "---:|";
   }
-  for (const auto& row : human_rows(table)) {
+  for (const auto& row : shown.rows) {
     body += "|";
-    for (std::string cell : row) {
-      for (std::size_t at = 0; (at = cell.find('|', at)) != std::string::npos; at += 2) cell.insert(at, 1, '\\');
-      body += fmt::format(" {} |", cell);
-    }
+    for (const std::string& cell : row)
+      body += fmt::format(" {} |", boost::algorithm::replace_all_copy(cell, "|", "\\|"));
     body += "\n";
   }
   return heading + "\n" + rule + "\n" + body;
@@ -205,11 +212,9 @@ boost::json::array to_json(const Table& table) {
   for (const auto& row : table.rows()) {
     boost::json::object object;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      boost::json::value& value = object[table.columns()[i].key];
-      if (const auto* text = std::get_if<std::string>(&row[i])) value = *text;
-      if (const auto* integer = std::get_if<std::int64_t>(&row[i])) value = *integer;
-      if (const auto* real = std::get_if<double>(&row[i])) value = number(*real);
-      if (const auto* flag = std::get_if<bool>(&row[i])) value = *flag;
+      if (table.columns()[i].key.empty()) continue;
+      const double* real = row[i].if_double();
+      object[table.columns()[i].key] = real == nullptr ? row[i] : number(*real);
     }
     rows.push_back(std::move(object));
   }

@@ -5,45 +5,62 @@
 
 #include <boost/json.hpp>
 #include <cstddef>
-#include <cstdint>
 #include <string>
-#include <variant>
+#include <utility>
 #include <vector>
 
 namespace ironcl::report {
 
 /// What a column holds, which decides how people see it; machines (CSV, JSON) get the plain value.
 enum class Kind {
-  text,     ///< Made visible (visible.h), to the left.
-  integer,  ///< Right-aligned.
-  number,   ///< Three significant digits, to the right.
-  time,     ///< Nanoseconds: "1.25 ms".
-  bytes,    ///< Bytes: "1.31 MiB".
+  text,      ///< Made visible (visible.h), to the left.
+  integer,   ///< Right-aligned.
+  number,    ///< Three significant digits, to the right.
+  time,      ///< Nanoseconds: "1.25 ms".
+  bytes,     ///< Bytes: "1.31 MiB".
+  machines,  ///< Not shown to people.
 };
 
 struct Column {
-  std::string key;      ///< The machine's name, with its unit: "time_ns".
+  std::string key;      ///< The machine's name, with its unit: "time_ns"; empty: machines do not get it.
   std::string heading;  ///< The reader's name: "time".
   Kind kind = Kind::text;
 };
 
-/// One value; empty prints as "-" and is null or nothing for a machine.
-using Cell = std::variant<std::monostate, std::string, std::int64_t, double, bool>;
+/// One value; null prints as "-". Arrays and objects are for machines only.
+using Cell = boost::json::value;
+
+/// A cell with its column, for rows of many.
+struct Field {
+  template <class Value>
+  Field(Column of, Value&& cell) : column(std::move(of)), value(std::forward<Value>(cell)) {}
+  Column column;
+  Cell value;
+};
+/// A field for machines only.
+template <class Value>
+Field machine_field(std::string key, Value&& value) {
+  return {{std::move(key), {}, Kind::machines}, std::forward<Value>(value)};
+}
 
 class Table {
  public:
+  using Row = boost::json::array;  ///< A cell for each column.
+
+  Table() = default;  ///< The first row of fields brings the columns.
   explicit Table(std::vector<Column> columns) : columns_(std::move(columns)) {}
 
-  /// Appends a row; a cell for each column. Throws std::invalid_argument where their number differs.
-  void add(std::vector<Cell> row);
+  /// Appends a row. Throws std::invalid_argument where its length is another than the table's.
+  void add(Row row);
+  void add_fields(std::vector<Field> row);
 
   const std::vector<Column>& columns() const noexcept { return columns_; }
-  const std::vector<std::vector<Cell>>& rows() const noexcept { return rows_; }
+  const std::vector<Row>& rows() const noexcept { return rows_; }
   bool empty() const noexcept { return rows_.empty(); }
 
  private:
   std::vector<Column> columns_;
-  std::vector<std::vector<Cell>> rows_;
+  std::vector<Row> rows_;
 };
 
 /// The cell as a reader sees it under a column of that kind.
