@@ -13,12 +13,13 @@
 namespace ironcl::cli {
 
 void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
+  using numerics::DType;
   app_ = &app;
   app.add_option("PATH", path, "checkpoint folder, or one safetensors file")->option_text(" ")->required();
   CLI::Option* given =
-      app.add_option("--input", given_.input, "activations [M, K], f32, f16 or bf16; devices quantise them")
+      add_tensor_ref(app, "--input", given_.input, 1, "activations [M, K], f32, f16 or bf16; devices quantise them")
           ->option_text("FILE:TENSOR");
-  app.add_option("--input-q", given_.input_q, "activations as fp8 codes with their scales")
+  add_tensor_ref(app, "--input-q", given_.input_q, 2, "activations as fp8 codes with their scales")
       ->option_text("FILE:VALUES,SCALES")
       ->excludes(given);
   app.add_option("--m", given_.m,
@@ -30,41 +31,32 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
         ->option_text("N")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53));  // which every JSON reader keeps
   }
-  add_x_dtype(app, x_dtype, "what devices get: f32, f16 or bf16 (default: the input's type; bf16 where random)");
+  add_dtype(app, "--x-dtype", given_.x_dtype, {DType::f32, DType::f16, DType::bf16},
+            "what devices get: f32, f16 or bf16 (default: the input's type; bf16 where random)");
   add_out_dtype(app, out);
-  add_block(app, block, "weight block where neither file nor shapes say it: 128x128, 1x128, 1xall");
-  add_x_block(
-      app, x_block,
-      "block of the activations' scales (default: what the file says,\nelse 1 x the width of a weight block)");
+  add_block(app, "--block", block_, "weight block where neither file nor shapes say it: 128x128, 1x128, 1xall");
+  add_block(app, "--x-block", given_.x_block,
+            "block of the activations' scales (default: what the file says,\nelse 1 x the width of a weight block)");
   app.add_flag("--weight-only", given_.weight_only,
                "leave activations unquantised, whatever the layer says, as engines do that\n"
                "dequantise weights")
       ->excludes(app.get_option("--x-block"))
       ->excludes(app.get_option("--input-q"));
-  add_accuracy(app, accuracy, may_make_up);
-  app.add_option("--routing", routing,
+  add_accuracy(app, accuracies, may_make_up);
+  add_tensor_ref(app, "--routing", routing, 2,
                  "experts and weights of each token of a layer of experts, in place of the\n"
                  "router's")
       ->option_text("FILE:IDS,WEIGHTS");
 }
 
-layer::ActivationSource ActivationOptions::source() const {
-  using numerics::DType;
-  check_tensor_ref("--input", given_.input, 1);
-  check_tensor_ref("--input-q", given_.input_q, 2);
-  check_tensor_ref("--routing", routing, 2);
-  if (!given_.input_q.empty() && !x_dtype.empty())
+const layer::ActivationSource& ActivationOptions::source() const {
+  if (!given_.input_q.empty() && given_.x_dtype)
     usage("--x-dtype is about values, and --input-q brings codes; leave it out");
-  layer::ActivationSource source = given_;
-  source.x_block = parse_grid_option("--x-block", x_block);
-  if (!x_dtype.empty())
-    source.x_dtype = parse_dtype_option("--x-dtype", x_dtype, {DType::f32, DType::f16, DType::bf16});
-  return source;
+  return given_;
 }
 
 checkpoint::Checkpoint ActivationOptions::open_checkpoint() const {
-  checkpoint::OpenOptions options{.block = parse_grid_option("--block", block)};
-  return checkpoint::Checkpoint::open(path, options);
+  return checkpoint::Checkpoint::open(path, {.block = block_});
 }
 
 std::vector<std::filesystem::path> ActivationOptions::inputs(const checkpoint::Checkpoint& checkpoint,
@@ -78,7 +70,7 @@ std::vector<std::filesystem::path> ActivationOptions::inputs(const checkpoint::C
 }
 
 void ActivationOptions::check_for_experts(const std::string& name) const {
-  if (given_.input_q.empty() && x_block.empty()) return;
+  if (given_.input_q.empty() && !given_.x_block) return;
   usage("{} is a layer of experts, whose x is quantised on the device in its own groups; give --input", name);
 }
 

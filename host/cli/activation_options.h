@@ -14,14 +14,16 @@ class App;
 namespace ironcl::cli {
 
 struct ActivationOptions {
-  std::string path, block, x_block, x_dtype, out = "f32", accuracy = "f32", routing;
+  std::string path, routing;
+  numerics::DType out = numerics::DType::f32;
+  std::vector<numerics::AccuracyClass> accuracies = {numerics::AccuracyClass::f32};
 
   /// PATH, --block, --x-block, --x-dtype, --input, --input-q, --m, --out-dtype, --accuracy, --routing; with
   /// `may_make_up`, --seed, and both classes at once.
   void declare(CLI::App& app, bool may_make_up);
 
-  layer::ActivationSource source() const;          ///< Throws CommandError usage.
-  checkpoint::Checkpoint open_checkpoint() const;  ///< Throws CommandError usage and checkpoint::Error.
+  const layer::ActivationSource& source() const;   ///< Throws CommandError usage.
+  checkpoint::Checkpoint open_checkpoint() const;  ///< Throws checkpoint::Error.
   /// The files that a command reads: those of the checkpoint, of --input, --input-q and --routing, and of `named`
   /// (FILE:TENSORS).
   std::vector<std::filesystem::path> inputs(const checkpoint::Checkpoint& checkpoint,
@@ -33,7 +35,8 @@ struct ActivationOptions {
 
  private:
   const CLI::App* app_ = nullptr;
-  layer::ActivationSource given_;  ///< Without what x_block and x_dtype say.
+  layer::ActivationSource given_;
+  std::optional<numerics::ScaleGrid> block_;  ///< Of the weights.
 };
 
 }  // namespace ironcl::cli

@@ -66,8 +66,8 @@ class BenchCommand final : public Command {
         ->delimiter(',')
         ->check(CLI::Range(1, 1 << 20))
         ->option_text("LIST");
-    add_backend_options(app, options_, "a backend's own option; may be repeated");
-    add_accuracy(app, accuracy_, true);
+    add_key_values(app, "--opt", options_, "a backend's own option; may be repeated");
+    add_accuracy(app, classes_, true);
     add_number(app, "--runs", settings_.runs, above_zero(), "minimum number of timed calls");
     add_number(app, "--min-ms", settings_.min_ms, not_negative(), "minimum time of the timed calls, in milliseconds");
     add_number(app, "--warm-up-ms", settings_.warm_up_ms, not_negative(), "milliseconds of untimed calls beforehand");
@@ -143,7 +143,7 @@ class BenchCommand final : public Command {
     left_out_ = std::move(measured.left_out);
     for (MeasuredLayer& row : measured.layers) {
       add_options(row.problem);
-      if (!accuracy_.empty()) row.problem.weakest_accuracy = parse_accuracies_option(accuracy_).front();
+      if (!classes_.empty()) row.problem.weakest_accuracy = classes_.front();
     }
     const auto named = [&](const std::string& name, std::size_t place) -> const MeasuredLayer& {
       for (const MeasuredLayer& layer : measured.layers)
@@ -177,13 +177,12 @@ class BenchCommand final : public Command {
     if (app_->count("--rotate-mib") != 0)
       usage("--tokens measures one copy of a layer's experts; leave --rotate-mib out");
     const layer::ExpertsForm form = shapes_.experts();
-    std::vector<numerics::AccuracyClass> classes = {numerics::AccuracyClass::f32};
-    if (!accuracy_.empty()) classes = parse_accuracies_option(accuracy_);
-    layer::ExpertsChoices choices{.options = parse_key_values("--opt", options_)};
+    if (classes_.empty()) classes_ = {numerics::AccuracyClass::f32};
+    layer::ExpertsChoices choices{.options = options_};
     const auto source = layer::make_experts(form, settings_.seed);
     if (ranks_.on()) {
       refuse_options(*app_, "experts are not cut into chunks; leave {} out", {"--chunks"});
-      choices.weakest_accuracy = classes.front();
+      choices.weakest_accuracy = classes_.front();
       return over_ranks(ranks_experts_table(speaker()), [&](const ironcl::Device& device, BenchTable& over) {
         bool pass = true;
         for (const std::int64_t tokens : all_tokens) {
@@ -196,7 +195,7 @@ class BenchCommand final : public Command {
     BenchTable table = experts_table(speaker());
     const auto measure_all = [&](const ironcl::Device& device, const tuning::Ceilings& ceilings) {
       bool pass = true;
-      for (const numerics::AccuracyClass weakest : classes) {
+      for (const numerics::AccuracyClass weakest : classes_) {
         say("{}: {} experts of [{}, {}], {} a token{}\n", form.name, form.routing.experts, form.experts.width,
             form.hidden, form.routing.top_k, form.shared ? ", a shared one" : "");
         table.heading();
@@ -262,19 +261,18 @@ class BenchCommand final : public Command {
     }
     if (!problems_.empty() && !shapes_.given()) shapes_.check_unused("--problem says everything of itself");
     if (problems_.empty() || shapes_.given()) {
-      const std::vector<std::int64_t> batches = shapes_.rows();
       Measured measured = shapes_.layers();
       left_out_ = std::move(measured.left_out);
       inputs_ = std::move(measured.inputs);
       for (const MeasuredLayer& layer : measured.layers) {
-        for (const std::int64_t m : batches) all.push_back(layer), all.back().problem.m = m;
+        for (const std::int64_t m : shapes_.rows()) all.push_back(layer), all.back().problem.m = m;
       }
     }
     std::vector<MeasuredLayer> of_classes;  // Each row once per class, one after the other.
     for (MeasuredLayer& row : all) {
       add_options(row.problem);
-      if (accuracy_.empty()) of_classes.push_back(row);
-      for (const numerics::AccuracyClass weakest : accuracies()) {
+      if (classes_.empty()) of_classes.push_back(row);
+      for (const numerics::AccuracyClass weakest : classes_) {
         row.problem.weakest_accuracy = weakest;
         of_classes.push_back(row);
       }
@@ -282,13 +280,8 @@ class BenchCommand final : public Command {
     return of_classes;
   }
 
-  /// The classes of --accuracy; none where it is not given.
-  std::vector<numerics::AccuracyClass> accuracies() const {
-    return accuracy_.empty() ? std::vector<numerics::AccuracyClass>() : parse_accuracies_option(accuracy_);
-  }
-
   void add_options(report::Problem& problem) const {
-    for (const auto& option : parse_key_values("--opt", options_)) problem.options.push_back(option);
+    problem.options.insert(problem.options.end(), options_.begin(), options_.end());
   }
 
   /// Prints while measuring, unless '-' sends the results to standard output.
@@ -362,12 +355,13 @@ class BenchCommand final : public Command {
   ShapeOptions shapes_;
   std::vector<std::filesystem::path> inputs_;  ///< Files of a checkpoint.
   std::vector<layer::LeftOut> left_out_;       ///< Layers of a checkpoint.
-  std::vector<std::string> problems_, uris_, options_;
+  std::vector<std::string> problems_, uris_;
+  KeyValues options_;
   std::size_t chain_ = 0;  ///< Layers; 0: each product by itself.
   bool mlp_ = false;
   RanksOptions ranks_;
   std::vector<int> chunks_ = {1};
-  std::string accuracy_;  ///< Empty: as the problems say.
+  std::vector<numerics::AccuracyClass> classes_;  ///< Empty: as the problems say.
   BenchSettings settings_;
   std::string csv_, json_, markdown_;
   std::string last_plan_;  ///< Of the previous row, in class f32: a plan of both classes is measured once.

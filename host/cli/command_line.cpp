@@ -121,6 +121,8 @@ CommandLine::Request CommandLine::parse(std::vector<std::string> words) {
     std::ostringstream text;
     parser_->exit(wanted, text, text);
     return {nullptr, text.str()};
+  } catch (const CommandError& error) {
+    throw UsageError(parser_->get_subcommands().front()->get_name(), error.what());
   } catch (const CLI::ParseError& error) {
     const auto entered = parser_->get_subcommands();
     const std::string name = entered.empty() ? std::string() : entered.front()->get_name();

@@ -50,7 +50,7 @@ class CompareCommand final : public Command {
                    "layers to run, by name with * and ? (default: all); '*.mlp' names layers of\n"
                    "experts, which are run whole where they are named")
         ->option_text("GLOB");
-    app.add_option("--expect", expect_, "output [M, N] of another program; may be repeated")
+    add_tensor_ref(app, "--expect", expect_, 1, "output [M, N] of another program; may be repeated")
         ->option_text("FILE:TENSOR")
         ->expected(1)
         ->take_all();
@@ -65,10 +65,9 @@ class CompareCommand final : public Command {
 
   ExitStatus run() override {
     layer::JudgeSettings settings;
-    settings.out = parse_out_dtype(operands_.out);
-    settings.weakest_accuracies = parse_accuracies_option(operands_.accuracy);
-    const layer::ActivationSource source = operands_.source();
-    for (const std::string& ref : expect_) check_tensor_ref("--expect", ref, 1);
+    settings.out = operands_.out;
+    settings.weakest_accuracies = operands_.accuracies;
+    const layer::ActivationSource& source = operands_.source();
     ranks_.start();
     const checkpoint::Checkpoint checkpoint = ranks_.open([this] { return operands_.open_checkpoint(); });
     report::check_outputs({json_}, operands_.inputs(checkpoint, expect_));
@@ -108,7 +107,7 @@ class CompareCommand final : public Command {
     };
     const std::size_t count = layers.size() + whole.size();
     say(fmt::format("{}: {} layer{}, activations {}, result {}\n\n{}", operands_.path, count, count == 1 ? "" : "s",
-                    a ? a->origin : whole.front().input.origin, operands_.out, table.heading()));
+                    a ? a->origin : whole.front().input.origin, numerics::name_of(operands_.out), table.heading()));
     std::size_t at = next, done = 0;
     settings.progress = [&](const layer::DeviceReport& device) {
       const std::string& name = at < layers.size() ? layers[at]->name : whole[at - layers.size()].source->form().name;

@@ -376,8 +376,7 @@ class InspectCommand final : public Command {
     app.add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ")->required();
     add_json_option(app, json_);
     app.add_flag("--summary", summary_, "layers by pattern, and bytes by kind")->excludes(app.get_option("--json"));
-    app.add_option("--block", block_, "weight block where neither file nor shapes say it: 128, 128x128")
-        ->option_text("ROWSxCOLS");
+    add_block(app, "--block", block_, "weight block where neither file nor shapes say it: 128, 128x128");
     app.add_option("--ranks", ranks_, "what each of so many ranks would hold")
         ->option_text("N")
         ->check(CLI::Range(1, 65536))
@@ -386,8 +385,7 @@ class InspectCommand final : public Command {
   }
 
   ExitStatus run() override {
-    checkpoint::OpenOptions options{.block = parse_grid_option("--block", block_)};
-    const Checkpoint checkpoint = Checkpoint::open(path_, options);
+    const Checkpoint checkpoint = Checkpoint::open(path_, {.block = block_});
     report::check_outputs({json_}, checkpoint.sources());
     const std::size_t width = report::terminal_width();
     if (json_ != "-")
@@ -402,7 +400,8 @@ class InspectCommand final : public Command {
   }
 
  private:
-  std::string path_, block_;
+  std::string path_;
+  std::optional<numerics::ScaleGrid> block_;
   std::string json_;  ///< A file, or -; empty: not wanted.
   bool summary_ = false, ragged_ = false;
   int ranks_ = 0;

@@ -8,10 +8,10 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
-#include <utility>
-#include <vector>
 
+#include "host/cli/parse_option.h"
 #include "host/cli/shape_options.h"
 #include "host/include/ironcl/ironcl.hpp"
 
@@ -19,14 +19,14 @@ namespace ironcl::cli {
 
 struct ModelOptions {
   std::int64_t m = 0, n = 0, k = 0;
-  std::string block = "128";  ///< Blocks of w: ROWSxCOLS, or one number where square.
-  std::string x_block;        ///< Blocks of x; empty: w's where these are square, else one scale per token.
-  std::string x_dtype = "bf16", w_dtype = "e4m3fn", out_dtype = "bf16";
-  std::string quantize = "auto";                          ///< on, off; auto: on, or what a checkpoint's layer says.
-  std::vector<std::pair<std::string, std::string>> plan;  ///< Options of the backend.
+  std::optional<numerics::ScaleGrid> block = numerics::ScaleGrid{128, 128};  ///< Blocks of w.
+  std::optional<numerics::ScaleGrid> x_block;  ///< None: w's where these are square, else one scale per token.
+  numerics::DType x = numerics::DType::bf16, w = numerics::DType::e4m3fn, out = numerics::DType::bf16;
+  std::optional<bool> quantize;  ///< None: on, or what a checkpoint's layer says.
+  KeyValues plan;                ///< Options of the backend.
 };
 
-/// The problem of those options. Throws CommandError usage.
+/// The problem of those options.
 ironcl::GemmDesc model_problem(const ModelOptions& options);
 
 /// The layers of a checkpoint that `glob` names, with the options' m, types and plan. Throws as layer::select_layers.

@@ -9,6 +9,7 @@
 #include <string_view>
 #include <vector>
 
+#include "backends/words.h"
 #include "host/checkpoint/model.h"
 #include "host/cli/command.h"
 #include "host/cli/device_list.h"
@@ -28,17 +29,6 @@ namespace {
 namespace json = boost::json;
 using numerics::DType;
 using numerics::ScaleGrid;
-
-DType parse_type(const char* option, const std::string& text) {
-  const auto type = numerics::parse_dtype(text);
-  if (!type) usage("{} {}: no such type", option, text);
-  return *type;
-}
-
-bool parse_switch(const char* option, const std::string& text) {
-  if (text == "on" || text == "off" || text == "auto") return text != "off";
-  usage("{} {}: write on, off or auto", option, text);
-}
 
 /// Options of the command that are options of the backend's plan.
 struct PlanOption {
@@ -65,6 +55,7 @@ std::string bytes_text(const json::value& bytes) { return report::human_bytes(nu
 
 std::string text_of(const json::value& value) {
   if (value.is_null()) return "none";
+  if (value.is_double()) return report::exact_number(value.get_double());
   return value.is_string() ? std::string(value.as_string()) : json::serialize(value);
 }
 
@@ -74,55 +65,61 @@ std::string list_text(const json::value& values) {
   return fmt::format("{}", fmt::join(texts, ","));
 }
 
-std::string fits_text(const json::object& against, const char* name, const char* words) {
-  const json::object& limit = against.at(name).as_object();
-  return fmt::format("{} {} {}", words, bytes_text(limit.at("limit_bytes")),
-                     limit.at("footprint").as_bool() ? "fits" : "does not fit");
+/// `text` with the value at each {place:form} of `report`.
+std::string filled(std::string_view text, const json::value& report) {
+  using Form = std::string (*)(const json::value&);
+  static const std::map<std::string_view, Form> kForms = {
+      {"", text_of},
+      {"us", time_text},
+      {"bytes", bytes_text},
+      {"list", list_text},
+      {"ns", [](const json::value& v) { return report::human_time(number(v)); }},
+      {"percent", [](const json::value& v) { return fmt::format("{:.1f} %", 100 * number(v)); }},
+      {"giga", [](const json::value& v) { return fmt::format("{:.2f}", number(v) * 1e-9); }},
+      {"tera", [](const json::value& v) { return fmt::format("{:.2f}", number(v) * 1e-12); }},
+      {"on", [](const json::value& v) { return std::string(v.as_bool() ? "on" : "off"); }},
+      {"fits", [](const json::value& v) { return std::string(v.as_bool() ? "fits" : "does not fit"); }},
+      {"quantised", [](const json::value& v) { return std::string(v.as_bool() ? " quantised in the kernel" : ""); }},
+      {"s", [](const json::value& v) { return std::string(whole(v) == 1 ? "" : "s"); }},
+  };
+  std::string filled;
+  while (const auto head = words::take_before(text, "{")) {
+    const auto place = words::split(words::take_before(text, "}").value(), ':');
+    filled.append(*head).append(
+        kForms.at(place.size() == 1 ? "" : place[1])(report.at_pointer(fmt::format("/{}", place[0]))));
+  }
+  return filled.append(text);
 }
 
+constexpr std::string_view kReport =
+    "{tpu_name}, one TensorCore. Every time here is modelled, none is measured.\n\n"
+    "problem    m={problem/m} n={problem/n} k={problem/k}, x "
+    "{problem/x_dtype}{problem/quantize_activations:quantised} ({problem/x_block}), w {problem/w_dtype} "
+    "({problem/w_block}), out {problem/out_dtype}\n"
+    "kernel     {problem/kernel}, blocks {kernel_blocks:list} from {blocks_from}, {mode} mode, {program} program, "
+    "{buffers} buffer{buffers:s}, save_x_q {save_x_q:on}, save_acc {save_acc:on}\n"
+    "grid       {grid:list} = {steps} steps\n"
+    "fetches    x {fetches/x}, w {fetches/w}, x_scale {fetches/x_scale}, w_scale {fetches/w_scale}; stores "
+    "{writes/out}; {hbm_bytes:bytes} of HBM traffic\n"
+    "time       {time_us:us} ({bound} bound), {mxu_utilisation:percent} of the MXU's peak\n"
+    "floors     MXU at its peak {compute_us:us}, HBM at its peak {hbm_us:us}\n"
+    "busy       MXU {busy_us/mxu:us}, vector unit {busy_us/vpu:us}, HBM {busy_us/hbm:us}\n"
+    "VMEM       {vmem/footprint_bytes:bytes} true footprint, {vmem/formula_bytes:bytes} by the published formula, "
+    "limit {vmem/limit_bytes:bytes}\n"
+    "           physical {vmem/against/physical/limit_bytes:bytes} {vmem/against/physical/footprint:fits}; "
+    "upstream's cap {vmem/against/upstream_cap/limit_bytes:bytes} {vmem/against/upstream_cap/footprint:fits}; "
+    "default scoped limit {vmem/against/default_scoped/limit_bytes:bytes} "
+    "{vmem/against/default_scoped/footprint:fits}\n"
+    "assumed    launch {assumptions/launch_ns:ns}, MXU efficiency {assumptions/mxu_efficiency}, HBM efficiency "
+    "{assumptions/hbm_efficiency}, DMA latency {assumptions/dma_latency_ns} ns, step overhead "
+    "{assumptions/step_overhead_ns} ns,\n"
+    "           clock {assumptions/clock_hz:giga} GHz, vector unit {assumptions/vpu_ops_per_s:tera} "
+    "Tera-operations/s\n";
+
 /// The report of the query "model".
-std::string model_text(const json::object& r) {
-  const json::object& problem = r.at("problem").as_object();
-  const json::object& busy = r.at("busy_us").as_object();
-  const json::object& vmem = r.at("vmem").as_object();
-  const json::object& fetches = r.at("fetches").as_object();
-  const json::object& assume = r.at("assumptions").as_object();
-  std::string text = fmt::format(
-      "{}, one TensorCore. Every time here is modelled, none is measured.\n\n"
-      "problem    m={} n={} k={}, x {}{} ({}), w {} ({}), out {}\n"
-      "kernel     {}, blocks {} from {}, {} mode, {} program, {} buffer{}, save_x_q {}, save_acc {}\n"
-      "grid       {} = {} steps\n"
-      "fetches    x {}, w {}, x_scale {}, w_scale {}; stores {}; {} of HBM traffic\n",
-      text_of(r.at("tpu_name")), whole(problem.at("m")), whole(problem.at("n")), whole(problem.at("k")),
-      text_of(problem.at("x_dtype")), problem.at("quantize_activations").as_bool() ? " quantised in the kernel" : "",
-      text_of(problem.at("x_block")), text_of(problem.at("w_dtype")), text_of(problem.at("w_block")),
-      text_of(problem.at("out_dtype")), text_of(problem.at("kernel")), list_text(r.at("kernel_blocks")),
-      text_of(r.at("blocks_from")), text_of(r.at("mode")), text_of(r.at("program")), whole(r.at("buffers")),
-      whole(r.at("buffers")) == 1 ? "" : "s", r.at("save_x_q").as_bool() ? "on" : "off",
-      r.at("save_acc").as_bool() ? "on" : "off", list_text(r.at("grid")), whole(r.at("steps")),
-      whole(fetches.at("x")), whole(fetches.at("w")), whole(fetches.at("x_scale")), whole(fetches.at("w_scale")),
-      whole(r.at("writes").as_object().at("out")), bytes_text(r.at("hbm_bytes")));
-  text += fmt::format(
-      "time       {} ({} bound), {:.1f} % of the MXU's peak\n"
-      "floors     MXU at its peak {}, HBM at its peak {}\n"
-      "busy       MXU {}, vector unit {}, HBM {}\n",
-      time_text(r.at("time_us")), text_of(r.at("bound")), 100 * number(r.at("mxu_utilisation")),
-      time_text(r.at("compute_us")), time_text(r.at("hbm_us")), time_text(busy.at("mxu")), time_text(busy.at("vpu")),
-      time_text(busy.at("hbm")));
-  const json::object& against = vmem.at("against").as_object();
-  text += fmt::format(
-      "VMEM       {} true footprint, {} by the published formula, limit {}\n"
-      "           {}; {}; {}\n"
-      "assumed    launch {}, MXU efficiency {}, HBM efficiency {}, DMA latency {} ns, step overhead {} ns,\n"
-      "           clock {:.2f} GHz, vector unit {:.2f} Tera-operations/s\n",
-      bytes_text(vmem.at("footprint_bytes")), bytes_text(vmem.at("formula_bytes")),
-      bytes_text(vmem.at("limit_bytes")), fits_text(against, "physical", "physical"),
-      fits_text(against, "upstream_cap", "upstream's cap"),
-      fits_text(against, "default_scoped", "default scoped limit"),
-      report::human_time(number(assume.at("launch_ns"))), number(assume.at("mxu_efficiency")),
-      number(assume.at("hbm_efficiency")), number(assume.at("dma_latency_ns")), number(assume.at("step_overhead_ns")),
-      number(assume.at("clock_hz")) * 1e-9, number(assume.at("vpu_ops_per_s")) * 1e-12);
-  for (const json::value& note : r.at("notes").as_array()) text += fmt::format("note       {}\n", text_of(note));
+std::string model_text(const json::value& report) {
+  std::string text = filled(kReport, report);
+  for (const json::value& note : report.at("notes").as_array()) text += fmt::format("note       {}\n", text_of(note));
   return text;
 }
 
@@ -171,21 +168,29 @@ class ModelCommand final : public Command {
     app.add_option("--m", options_.m, "rows of x (tokens)")->check(CLI::Range(1, 1 << 30));
     app.add_option("--n", options_.n, "rows of w (output features)")->check(CLI::Range(1, 1 << 30));
     app.add_option("--k", options_.k, "columns of x and w (input features)")->check(CLI::Range(1, 1 << 30));
-    add_block(app, options_.block,
-              "quantisation block of w: 128x128 or 128, 256, 512; 1xall per channel, 1x512 sub-channel");
-    add_x_block(app, options_.x_block, "quantisation block of x (default: square as w's, 1xCOLS where w's are rows)");
-    add_x_dtype(app, options_.x_dtype, "of x in HBM: bf16, f32, f16; e4m3fn, e5m2, i8: quantised already");
-    app.add_option("--w-dtype", options_.w_dtype,
-                   "type of w: e4m3fn, e5m2, i8; bf16, f16, f32 where x stays unquantised")
-        ->capture_default_str();
-    add_out_dtype(app, options_.out_dtype);
-    app.add_option("--quantize-activations", options_.quantize,
-                   "whether the kernel quantises x: on, off, or auto (off with --experts, else on)")
-        ->capture_default_str();
+    add_block(
+        app, "--block", options_.block,
+        "quantisation block of w: 128x128 or 128, 256, 512; 1xall per channel, 1x512 sub-channel\n(default: 128)");
+    add_block(app, "--x-block", options_.x_block,
+              "quantisation block of x (default: square as w's, 1xCOLS where w's are rows)");
+    add_dtype(app, "--x-dtype", options_.x,
+              {DType::bf16, DType::f32, DType::f16, DType::e4m3fn, DType::e5m2, DType::i8},
+              "of x in HBM: bf16, f32, f16; e4m3fn, e5m2, i8: quantised already");
+    add_dtype(app, "--w-dtype", options_.w,
+              {DType::e4m3fn, DType::e5m2, DType::i8, DType::e2m1, DType::bf16, DType::f16, DType::f32},
+              "type of w: e4m3fn, e5m2, i8; bf16, f16, f32 where x stays unquantised");
+    add_out_dtype(app, options_.out);
+    add_parsed(app, "--quantize-activations", options_.quantize,
+               "whether the kernel quantises x (default: off with --experts, else on)",
+               [](const std::string& text) -> std::optional<bool> {
+                 if (text == "auto") return std::nullopt;
+                 if (text != "on" && text != "off") usage("--quantize-activations {}: write on, off or auto", text);
+                 return text == "on";
+               })
+        ->option_text("on|off|auto");
     for (const PlanOption& option : kPlanOptions) app.add_option(option.name, plan_[option.key], option.help);
-    app.add_option("--assume", assumptions_,
-                   "change an assumption, such as hbm_efficiency=0.7 (--machines lists them)")
-        ->option_text("KEY=VALUE");
+    add_key_values(app, "--assume", assumptions_,
+                   "change an assumption, such as hbm_efficiency=0.7 (--machines lists them)");
     app.add_flag("--search", search_, "choose kernel blocks under the VMEM limit");
     app.add_option("--layers", layers_, "model every layer of a checkpoint, with --m rows each")->option_text("PATH");
     app.add_option("--layer", glob_, "with --layers: layers whose names match, with * and ?")->capture_default_str();
@@ -247,8 +252,7 @@ class ModelCommand final : public Command {
       const bool names_a_question = experts_.experts != 0 && option.key == std::string_view("program");
       if (!plan_[option.key].empty() && !names_a_question) options_.plan.emplace_back(option.key, plan_[option.key]);
     }
-    for (KeyValues::value_type& assumption : parse_key_values("--assume", assumptions_))
-      options_.plan.push_back(std::move(assumption));
+    options_.plan.insert(options_.plan.end(), assumptions_.begin(), assumptions_.end());
   }
 
   ExitStatus run_on(const ironcl::Device& device) {
@@ -265,11 +269,11 @@ class ModelCommand final : public Command {
     const ironcl::GemmDesc desc = model_problem(options_);
     if (search_) {
       const json::value report = json::parse(device.query("search", desc));
-      emit(report, search_text(report.as_object()) + "\n" + model_text(report.at("best").as_object()));
+      emit(report, search_text(report.as_object()) + "\n" + model_text(report.at("best")));
       return ExitStatus::ok;
     }
     const json::value report = json::parse(device.query("model", desc));
-    emit(report, model_text(report.as_object()));
+    emit(report, model_text(report));
     if (!trace_.empty()) report::write_file(trace_, device.query("trace", desc) + "\n");
     return ExitStatus::ok;
   }
@@ -330,7 +334,7 @@ class ModelCommand final : public Command {
     experts_.program = plan_["program"];
     check(experts_);
     ModelOptions model = options_;
-    if (model.quantize == "auto") model.quantize = "off";  // as these kernels do with blocks of 128
+    model.quantize = model.quantize.value_or(false);  // as these kernels do with blocks of 128
     const json::object report = model_experts(device, experts_, model);
     emit(report, experts_text(report));
     if (!trace_.empty()) {
@@ -353,7 +357,7 @@ class ModelCommand final : public Command {
   ExpertOptions experts_;
   std::map<std::string_view, std::string> plan_;  ///< By key of kPlanOptions.
   const CLI::App* app_ = nullptr;
-  std::vector<std::string> assumptions_;
+  KeyValues assumptions_;
   std::string layers_, glob_ = "*", json_, trace_, device_ = "ironwood:0";
   bool search_ = false, machines_ = false;
 };
@@ -363,18 +367,16 @@ class ModelCommand final : public Command {
 ironcl::GemmDesc model_problem(const ModelOptions& options) {
   report::Problem problem;
   problem.m = options.m, problem.n = options.n, problem.k = options.k;
-  problem.b = parse_type("--w-dtype", options.w_dtype);
-  const ScaleGrid w_grid = *parse_grid_option("--block", options.block);
+  problem.b = options.w;
+  const ScaleGrid w_grid = *options.block;
   if (!numerics::is_float(problem.b)) problem.b_scale = {DType::f32, w_grid};
   const bool square = w_grid.group_rows == w_grid.group_cols && w_grid.group_rows > 0;
-  const ScaleGrid x_grid =
-      parse_grid_option("--x-block", options.x_block).value_or(square ? w_grid : ScaleGrid{1, w_grid.group_cols});
-  const DType x = parse_type("--x-dtype", options.x_dtype);
-  const bool quantize = parse_switch("--quantize-activations", options.quantize) && numerics::is_float(x);
-  problem.a_source = quantize ? x : DType::none;
-  problem.a = quantize ? DType::e4m3fn : x;
-  if (quantize || !numerics::is_float(x)) problem.a_scale = {DType::f32, x_grid};
-  problem.d = parse_out_dtype(options.out_dtype);
+  const bool quantize = options.quantize.value_or(true) && numerics::is_float(options.x);
+  problem.a_source = quantize ? options.x : DType::none;
+  problem.a = quantize ? DType::e4m3fn : options.x;
+  if (quantize || !numerics::is_float(options.x))
+    problem.a_scale = {DType::f32, options.x_block.value_or(square ? w_grid : ScaleGrid{1, w_grid.group_cols})};
+  problem.d = options.out;
   problem.options = options.plan;
   return report::to_gemm_desc(problem);
 }
@@ -382,17 +384,12 @@ ironcl::GemmDesc model_problem(const ModelOptions& options) {
 Measured model_layers(const std::filesystem::path& path, const std::string& glob, const ModelOptions& options) {
   checkpoint::OpenOptions open;
   open.check_values = false;  // only shapes matter here
-  const DType x = parse_type("--x-dtype", options.x_dtype);
-  const bool quantize = parse_switch("--quantize-activations", options.quantize);
-  const layer::ProblemChoices choices{.m = options.m,
-                                      .x = x,
-                                      .x_block = parse_grid_option("--x-block", options.x_block),
-                                      .out = parse_out_dtype(options.out_dtype)};
-  Measured found = layers_of_checkpoint(path, open, glob, choices);
+  Measured found = layers_of_checkpoint(
+      path, open, glob, {.m = options.m, .x = options.x, .x_block = options.x_block, .out = options.out});
   for (MeasuredLayer& layer : found.layers) {
-    if (!quantize) {
+    if (!options.quantize.value_or(true)) {
       layer.problem.a_source = DType::none;
-      layer.problem.a = numerics::is_float(x) ? x : DType::bf16;
+      layer.problem.a = numerics::is_float(options.x) ? options.x : DType::bf16;
       layer.problem.a_scale = {};
     }
     layer.problem.options = options.plan;

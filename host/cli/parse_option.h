@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-// Options that several subcommands share: their spelling, once, and their texts as values. Failures are usage errors
-// that name the option.
+// Options that several subcommands share: their spelling, once, and how their texts become values while the command
+// line is parsed. What a text cannot be is a CommandError usage that names the option.
 #pragma once
+
+#include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <optional>
@@ -25,38 +27,50 @@ CLI::Option* add_number(CLI::App& app, const char* name, T& value, const CLI::Va
   return app.add_option(name, value, what)->check(range)->capture_default_str();
 }
 
-/// --out-dtype, short --out. `text` holds the default.
-CLI::Option* add_out_dtype(CLI::App& app, std::string& text);
-/// --x-dtype: what activations come in; `what` says it for this command. `text` holds the default.
-CLI::Option* add_x_dtype(CLI::App& app, std::string& text, const std::string& what);
-/// --block ROWSxCOLS of the weights.
-CLI::Option* add_block(CLI::App& app, std::string& text, const std::string& what);
-/// --x-block ROWSxCOLS of the activations.
-CLI::Option* add_x_block(CLI::App& app, std::string& text, const std::string& what);
-/// --opt KEY=VALUE, which may be repeated.
-CLI::Option* add_backend_options(CLI::App& app, std::vector<std::string>& texts, const std::string& what);
+/// An option whose value is what `parse` makes of its Text, one or several.
+template <class Text = std::string, class T, class Parse>
+CLI::Option* add_parsed(CLI::App& app, const char* names, T& value, const std::string& what, Parse parse) {
+  return app.add_option_function<Text>(
+      names, [&value, parse](const Text& text) { value = parse(text); }, what);
+}
 
-/// --accuracy f32|tensor14, with `both` also both; IRONCL_ACCURACY is its default.
-CLI::Option* add_accuracy(CLI::App& app, std::string& text, bool both);
-
-/// "128" (square) or "128x128" for `option`; empty text gives nothing. Throws CommandError usage.
-std::optional<numerics::ScaleGrid> parse_grid_option(const std::string& option, const std::string& text);
-
-/// f32, bf16 or f16 of --out-dtype. Throws CommandError usage.
-numerics::DType parse_out_dtype(const std::string& text);
+/// --out-dtype, short --out: f32, bf16 or f16. `type` holds the default.
+CLI::Option* add_out_dtype(CLI::App& app, numerics::DType& type);
 
 /// An element type of `option`, one of `allowed`. Throws CommandError usage.
 numerics::DType parse_dtype_option(const std::string& option, const std::string& text,
                                    const std::vector<numerics::DType>& allowed);
+/// An option for that. `type`: a DType, whose value is the default that the help shows, or an optional one.
+template <class T>
+CLI::Option* add_dtype(CLI::App& app, const char* option, T& type, const std::vector<numerics::DType>& allowed,
+                       std::string what) {
+  if constexpr (std::is_same_v<T, numerics::DType>) what += fmt::format(" (default: {})", numerics::name_of(type));
+  return add_parsed(app, option, type, what,
+                    [=](const std::string& text) { return parse_dtype_option(option, text, allowed); })
+      ->option_text("DTYPE");
+}
 
-/// f32 or tensor14. Throws CommandError usage.
-numerics::AccuracyClass parse_accuracy_option(const std::string& text);
+/// ROWSxCOLS, or one number for a square: --block of the weights, --x-block of the activations' scales.
+CLI::Option* add_block(CLI::App& app, const char* option, std::optional<numerics::ScaleGrid>& grid,
+                       const std::string& what);
 
-/// f32, tensor14, or both of them in this order ("both"). Throws CommandError usage.
-std::vector<numerics::AccuracyClass> parse_accuracies_option(const std::string& text);
+/// KEY=VALUE, which may be repeated: --opt, for a backend.
+CLI::Option* add_key_values(CLI::App& app, const char* option, KeyValues& pairs, const std::string& what);
 
-/// "KEY=VALUE" texts of `option`. Throws CommandError usage.
-KeyValues parse_key_values(const std::string& option, const std::vector<std::string>& texts);
+/// --accuracy f32|tensor14, with `both` also both, which are f32 and tensor14 in this order. IRONCL_ACCURACY is its
+/// default.
+CLI::Option* add_accuracy(CLI::App& app, std::vector<numerics::AccuracyClass>& classes, bool both);
+
+/// Throws CommandError usage where `text` is not FILE:TENSOR (FILE:VALUES,SCALES where `count` is 2).
+void check_tensor_ref(const char* option, const std::string& text, std::size_t count);
+/// An option for that; `refs` is one text or several.
+template <class Refs>
+CLI::Option* add_tensor_ref(CLI::App& app, const char* option, Refs& refs, std::size_t count,
+                            const std::string& what) {
+  return app.add_option(option, refs, what)->each([=](const std::string& text) {
+    check_tensor_ref(option, text, count);
+  });
+}
 
 /// Throws CommandError usage where one of `options` was given, which would be ignored; `text` has a {} for its name.
 void refuse_options(const CLI::App& app, const std::string& text, std::initializer_list<const char*> options);
@@ -67,8 +81,5 @@ void add_json_option(CLI::App& app, std::string& json);
 /// Checks of an option's number: finite and above 0; finite and not negative. CLI11's own print the largest double.
 CLI::Validator above_zero();
 CLI::Validator not_negative();
-
-/// Throws CommandError usage where `text` is neither empty nor FILE:TENSOR (FILE:VALUES,SCALES where `count` is 2).
-void check_tensor_ref(const std::string& option, const std::string& text, std::size_t count);
 
 }  // namespace ironcl::cli

@@ -117,7 +117,7 @@ class QuantizeCommand final : public Command {
     app.add_option("OUT", out_, "folder to create; it appears when it is complete")->option_text(" ")->required();
     app.add_option("--scheme", texts_.scheme, "which elements share a scale; none: not quantised (default: block)")
         ->option_text("block|channel|tensor|mxfp8|mxfp4|nvfp4|none");
-    add_block(app, block_, "block of scheme block (default: 128x128)");
+    add_block(app, "--block", block_, "block of scheme block (default: 128x128)");
     app.add_option("--type", texts_.type, "type of the codes (default: e4m3; mxfp4, nvfp4: e2m1; none: bf16)")
         ->option_text("e4m3|e5m2|int8|bf16|f16|f32");
     app.add_option("--scale-type", texts_.scale_type, "type of the scales (default: f32; MX: e8m0; nvfp4: e4m3)")
@@ -145,7 +145,7 @@ class QuantizeCommand final : public Command {
   }
 
   ExitStatus run() override {
-    texts_.block = parse_grid_option("--block", block_).value_or(numerics::ScaleGrid{0, 0});
+    texts_.block = block_.value_or(numerics::ScaleGrid{0, 0});
     quantize::Request request{.in = in_, .out = out_, .format = {}, .keep = keep_, .threads = threads_};
     try {
       request.format = make_format(texts_);
@@ -249,7 +249,8 @@ class QuantizeCommand final : public Command {
             {"layers", report::to_json(losses)}};
   }
 
-  std::string in_, out_, block_, device_, calibration_, clip_ = "amax", json_;
+  std::optional<numerics::ScaleGrid> block_;
+  std::string in_, out_, device_, calibration_, clip_ = "amax", json_;
   quantize::FormatTexts texts_{.scheme = "block"};
   std::vector<std::string> keep_;
   unsigned threads_ = 0;

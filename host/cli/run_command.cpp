@@ -52,13 +52,9 @@ class RunCommand final : public Command {
   }
 
   ExitStatus run() override {
-    const DType out = parse_out_dtype(operands_.out);
-    if (operands_.accuracy == "both")
-      usage(
-          "--accuracy both (or IRONCL_ACCURACY=both) is for compare and bench: run makes one result; "
-          "give --accuracy f32 or tensor14");
-    const numerics::AccuracyClass accuracy = parse_accuracy_option(operands_.accuracy);
-    const layer::ActivationSource source = operands_.source();
+    const DType out = operands_.out;
+    const numerics::AccuracyClass accuracy = operands_.accuracies.front();
+    const layer::ActivationSource& source = operands_.source();
     if (source.made_up()) {
       usage(
           "there are no activations; give --input FILE:TENSOR or --input-q "
@@ -136,7 +132,7 @@ class RunCommand final : public Command {
     };
     const layer::Timing& timing = result.timing;
     const std::string done = fmt::format(
-        "{}: y {} {}{} by {} ({}){}\n", output_, shape(0), operands_.out,
+        "{}: y {} {}{} by {} ({}){}\n", output_, shape(0), numerics::name_of(operands_.out),
         tensors.size() > 1 ? ", ids and weights " + shape(1) : "", device.uri(), device.name(),
         timing.time_kind != IRONCL_TIME_NONE
             ? fmt::format(", {} {}", report::human_time(timing.device_ns), layer::time_kind_name(timing.time_kind))

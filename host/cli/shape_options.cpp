@@ -6,7 +6,6 @@
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
-#include <set>
 
 #include "backends/words.h"
 #include "host/checkpoint/model.h"
@@ -19,7 +18,6 @@ namespace {
 using numerics::DType;
 
 constexpr std::int64_t kLargest = INT32_MAX;
-const std::vector<DType> kXTypes = {DType::bf16, DType::f16, DType::f32, DType::e4m3fn, DType::e5m2, DType::i8};
 
 std::int64_t parse_size(const std::string& option, std::string_view text) {
   const auto size = words::number<std::int64_t>(text);
@@ -48,16 +46,16 @@ void add_once(std::vector<MeasuredLayer>& all, std::string name, const report::P
   if (std::none_of(all.begin(), all.end(), same)) all.push_back({std::move(name), problem});
 }
 
-/// "64", "1,2,4", "16:1024:*2" (from, to, factor) or "64:256:64" (from, to, step), both ends included.
-std::vector<std::int64_t> parse_sizes(const std::string& option, const std::string& text) {
+/// Lists of "64", "16:1024:*2" (from, to, factor) and "64:256:64" (from, to, step), both ends included.
+std::vector<std::int64_t> parse_sizes(const std::string& option, const std::vector<std::string>& texts) {
   std::vector<std::int64_t> sizes;
-  for (const std::string_view part : words::split(text, ',')) {
-    if (part.find(':') != std::string_view::npos)
-      add_range(option, part, sizes);
-    else
-      sizes.push_back(parse_size(option, part));
-  }
-  if (sizes.empty()) usage("{}: no sizes in '{}'", option, text);
+  for (const std::string& text : texts)
+    for (const std::string_view part : words::split(text, ',')) {
+      if (part.find(':') != std::string_view::npos)
+        add_range(option, part, sizes);
+      else
+        sizes.push_back(parse_size(option, part));
+    }
   return sizes;
 }
 
@@ -68,38 +66,43 @@ void ShapeOptions::declare(CLI::App& app, const std::string& of_tokens) {
   app.add_option("--shape", shapes_, "weights as NxK, such as 4096x7168; several with commas")
       ->delimiter(',')
       ->option_text("NxK");
-  app.add_option("--n", n_, "rows of the weight (with --k)")->option_text("N");
-  app.add_option("--k", k_, "columns of the weight (with --n)")->option_text("K");
+  app.add_option("--n", n_, "rows of the weight (with --k)")->option_text("N")->check(CLI::Range(1, INT32_MAX));
+  app.add_option("--k", k_, "columns of the weight (with --n)")->option_text("K")->check(CLI::Range(1, INT32_MAX));
   app.add_option("--model", model_,
                  "all layers of a known model or of a config.json:\n" +
                      fmt::format("{}", fmt::join(tuning::known_models(), ", ")))
       ->option_text("NAME|config.json");
   add_number(app, "--tp-size", tp_size_, above_zero(), "tensor-parallel size of --model");
   app.add_option("--checkpoint", checkpoint_, "all quantised layers of a checkpoint")->option_text("PATH");
-  app.add_option("--m", rows_, "rows of A: a list, or a range FROM:TO:STEP or FROM:TO:*FACTOR")
-      ->option_text("LIST")
-      ->capture_default_str();
-  add_block(app, block_, "weight block (default: 128x128; of --checkpoint: its own)");
-  add_x_block(app, x_block_, "block of the activations' scales (default: 1 x the width of a weight block)");
-  add_x_dtype(app, x_dtype_, "what A comes in: f32, f16, bf16, quantised in the plan; e4m3fn, i8: quantised already");
-  app.add_option("--w-dtype", w_dtype_, "type of the weights: e4m3fn, e5m2, i8")->capture_default_str();
+  using Texts = std::vector<std::string>;
+  add_parsed<Texts>(app, "--m", rows_, "rows of A: a list, or a range FROM:TO:STEP or FROM:TO:*FACTOR",
+                    [](const Texts& texts) {
+                      const auto sizes = parse_sizes("--m", texts);
+                      return std::set<std::int64_t>(sizes.begin(), sizes.end());
+                    })
+      ->option_text("LIST");
+  add_block(app, "--block", block_, "weight block (default: 128x128; of --checkpoint: its own)");
+  add_block(app, "--x-block", x_block_,
+            "block of the activations' scales (default: 1 x the width of a weight block)");
+  add_dtype(app, "--x-dtype", x_, {DType::bf16, DType::f16, DType::f32, DType::e4m3fn, DType::e5m2, DType::i8},
+            "what A comes in: f32, f16, bf16, quantised in the plan; e4m3fn, i8: quantised already");
+  add_dtype(app, "--w-dtype", w_, {DType::e4m3fn, DType::e5m2, DType::i8}, "type of the weights: e4m3fn, e5m2, i8");
   add_out_dtype(app, out_);
-  app.add_option("--scale-dtype", scale_dtype_, "type of the weights' scales: f32, f16, bf16")->capture_default_str();
-  app.add_option("--tokens", tokens_,
-                 fmt::format("{} with so many tokens, in place of single\nproducts: a list, or a range as of --m. "
-                             "Models: {}",
-                             of_tokens, fmt::join(tuning::models_of_experts(), ", ")))
+  add_dtype(app, "--scale-dtype", scale_, {DType::f32, DType::f16, DType::bf16},
+            "type of the weights' scales: f32, f16, bf16");
+  add_parsed<Texts>(app, "--tokens", tokens_,
+                    fmt::format("{} with so many tokens, in place of single\nproducts: a list, or a range as of --m. "
+                                "Models: {}",
+                                of_tokens, fmt::join(tuning::models_of_experts(), ", ")),
+                    [](const Texts& texts) { return parse_sizes("--tokens", texts); })
       ->option_text("LIST");
   app.add_option("--experts", experts_, "with --tokens: number of experts (default: the model's)")
       ->check(CLI::Range(1, 65536));
 }
 
-std::vector<std::int64_t> ShapeOptions::tokens() const {
+const std::vector<std::int64_t>& ShapeOptions::tokens() const {
   if (tokens_.empty() && experts_ != 0) usage("--experts is about layers of experts: give --tokens");
-  std::vector<std::int64_t> all;
-  for (const std::string& text : tokens_)
-    for (const std::int64_t tokens : parse_sizes("--tokens", text)) all.push_back(tokens);
-  return all;
+  return tokens_;
 }
 
 bool ShapeOptions::given() const {
@@ -149,10 +152,7 @@ Measured ShapeOptions::layers() const {
     add(shape, parse_size("--shape", parts[0]), parse_size("--shape", parts[1]));
   }
   if (n_.size() != k_.size()) usage("--n and --k come in pairs; there are {} and {}", n_.size(), k_.size());
-  for (std::size_t i = 0; i < n_.size(); ++i) {
-    const std::int64_t n = parse_size("--n", std::to_string(n_[i])), k = parse_size("--k", std::to_string(k_[i]));
-    add(fmt::format("{}x{}", n, k), n, k);
-  }
+  for (std::size_t i = 0; i < n_.size(); ++i) add(fmt::format("{}x{}", n_[i], k_[i]), n_[i], k_[i]);
   try {
     if (!model_.empty()) {
       const bool file = model_.ends_with(".json");
@@ -165,11 +165,8 @@ Measured ShapeOptions::layers() const {
     fail(ExitStatus::bad_input, "{}", error.what());
   }
   if (!checkpoint_.empty()) {
-    checkpoint::OpenOptions options{.block = parse_grid_option("--block", block_)};
-    const layer::ProblemChoices choices{.x = parse_dtype_option("--x-dtype", x_dtype_, kXTypes),
-                                        .x_block = parse_grid_option("--x-block", x_block_),
-                                        .out = parse_out_dtype(out_)};
-    Measured more = layers_of_checkpoint(checkpoint_, options, "*", choices);
+    Measured more =
+        layers_of_checkpoint(checkpoint_, {.block = block_}, "*", {.x = x_, .x_block = x_block_, .out = out_});
     for (MeasuredLayer& layer : more.layers) add_once(all.layers, std::move(layer.name), layer.problem);
     all.left_out = std::move(more.left_out);
     all.inputs = std::move(more.inputs);
@@ -178,26 +175,17 @@ Measured ShapeOptions::layers() const {
   return all;
 }
 
-std::vector<std::int64_t> ShapeOptions::rows() const {
-  std::set<std::int64_t> all;
-  for (const std::string& text : rows_)
-    for (const std::int64_t m : parse_sizes("--m", text)) all.insert(m);
-  return {all.begin(), all.end()};
-}
-
 report::Problem ShapeOptions::problem(std::int64_t n, std::int64_t k) const {
-  const DType x = parse_dtype_option("--x-dtype", x_dtype_, kXTypes);
-  const auto block = parse_grid_option("--block", block_).value_or(numerics::ScaleGrid{128, 128});
+  const numerics::ScaleGrid block = block_.value_or(numerics::ScaleGrid{128, 128});
   report::Problem problem;
   problem.n = n;
   problem.k = k;
-  problem.b = parse_dtype_option("--w-dtype", w_dtype_, {DType::e4m3fn, DType::e5m2, DType::i8});
-  problem.a = numerics::is_quantized(x) ? x : problem.b == DType::i8 ? DType::i8 : DType::e4m3fn;
-  problem.a_source = numerics::is_quantized(x) ? DType::none : x;
-  problem.d = parse_out_dtype(out_);
-  problem.a_scale = {DType::f32,
-                     parse_grid_option("--x-block", x_block_).value_or(numerics::ScaleGrid{1, block.group_cols})};
-  problem.b_scale = {parse_dtype_option("--scale-dtype", scale_dtype_, {DType::f32, DType::f16, DType::bf16}), block};
+  problem.b = w_;
+  problem.a = numerics::is_quantized(x_) ? x_ : w_ == DType::i8 ? DType::i8 : DType::e4m3fn;
+  problem.a_source = numerics::is_quantized(x_) ? DType::none : x_;
+  problem.d = out_;
+  problem.a_scale = {DType::f32, x_block_.value_or(numerics::ScaleGrid{1, block.group_cols})};
+  problem.b_scale = {scale_, block};
   return problem;
 }
 

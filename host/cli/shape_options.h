@@ -5,7 +5,10 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "host/layer/layer_problem.h"
@@ -39,7 +42,7 @@ Measured layers_of_checkpoint(const std::filesystem::path& path, const checkpoin
 class ShapeOptions {
  public:
   /// `rows`: the default of --m.
-  explicit ShapeOptions(const std::string& rows = "1,16,128,1024") : rows_{rows} {}
+  explicit ShapeOptions(std::set<std::int64_t> rows = {1, 16, 128, 1024}) : rows_(std::move(rows)) {}
 
   /// Adds the options to a subcommand's parser, `of_tokens` says what --tokens is about; this object outlives it.
   void declare(CLI::App& app, const std::string& of_tokens);
@@ -47,7 +50,7 @@ class ShapeOptions {
   /// Whether any option names weights.
   bool given() const;
   /// --tokens: empty where single products are meant. Throws CommandError usage where --experts is given without.
-  std::vector<std::int64_t> tokens() const;
+  const std::vector<std::int64_t>& tokens() const;
   /// The layer of experts of --model with as many as --experts says. It comes with sizes, types and blocks of its
   /// own: throws CommandError usage where an option says others, which would be ignored.
   layer::ExpertsForm experts() const;
@@ -59,8 +62,8 @@ class ShapeOptions {
   /// The weights to measure, each problem once: those of a checkpoint as the checkpoint has them, others as a
   /// checkpoint's layer of these options. Throws CommandError usage or bad_input, checkpoint::Error.
   Measured layers() const;
-  /// The numbers of rows, ascending, each once. Throws CommandError usage.
-  std::vector<std::int64_t> rows() const;
+  /// The numbers of rows, ascending, each once.
+  const std::set<std::int64_t>& rows() const noexcept { return rows_; }
 
  private:
   report::Problem problem(std::int64_t n, std::int64_t k) const;
@@ -68,12 +71,14 @@ class ShapeOptions {
 
   const CLI::App* app_ = nullptr;
   std::vector<std::string> shapes_;
-  std::vector<std::int64_t> n_, k_;
-  std::vector<std::string> rows_, tokens_;
+  std::vector<std::int64_t> n_, k_, tokens_;
+  std::set<std::int64_t> rows_;
   std::int64_t experts_ = 0;  ///< 0: as many as the model has.
   std::string model_, checkpoint_;
   std::int64_t tp_size_ = 1;
-  std::string block_, x_block_, x_dtype_ = "bf16", w_dtype_ = "e4m3fn", out_ = "bf16", scale_dtype_ = "f32";
+  std::optional<numerics::ScaleGrid> block_, x_block_;
+  numerics::DType x_ = numerics::DType::bf16, w_ = numerics::DType::e4m3fn, out_ = numerics::DType::bf16,
+                  scale_ = numerics::DType::f32;
 };
 
 }  // namespace ironcl::cli

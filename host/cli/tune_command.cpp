@@ -35,8 +35,6 @@ using report::Kind;
 using report::or_null;
 using tuning::Product;
 
-constexpr const char* kRows = "1,2,4,8,16,24,32,48,64,96,128,256,512,1024,1536,2048,3072,4096";
-
 volatile std::sig_atomic_t interrupted = 0;
 void interrupt(int) { interrupted = 1; }
 
@@ -222,7 +220,7 @@ class TuneCommand final : public Command {
     app.add_flag("--redo", redo_, "measure again what the folder already has from this device, driver and build");
     add_number(app, "--accuracy", accuracy_, CLI::IsMember({"f32", "tensor14"}),
                "weakest accuracy class that may win: f32 or tensor14");
-    add_backend_options(app, options_, "search only where a backend's option has this value; may be repeated");
+    add_key_values(app, "--opt", options_, "search only where a backend's option has this value; may be repeated");
     add_number(app, "--rotate-mib", rotate_mib_, CLI::Range(0, 1 << 30),
                "memory through which weights rotate, so that no cache holds them");
     add_number(app, "--check-rows", check_rows_, above_zero(),
@@ -299,8 +297,8 @@ class TuneCommand final : public Command {
   }
 
   void add(Product product) {
-    product.problem.weakest_accuracy = parse_accuracy_option(accuracy_);
-    product.problem.options = parse_key_values("--opt", options_);
+    product.problem.weakest_accuracy = *numerics::parse_accuracy(accuracy_);
+    product.problem.options = options_;
     todo_.push_back(std::move(product));
   }
 
@@ -397,9 +395,9 @@ class TuneCommand final : public Command {
                            progress.best_ns > 0 ? report::human_text(progress.best_ns, Kind::time) : "-"));
   }
 
-  ShapeOptions shapes_{kRows};
+  ShapeOptions shapes_{{1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 1536, 2048, 3072, 4096}};
   std::string uri_, folder_ = "off", accuracy_ = "f32", json_;
-  std::vector<std::string> options_;
+  KeyValues options_;
   double budget_ = 600;
   bool redo_ = false;
   std::uint64_t rotate_mib_ = 256, seed_ = 1;
