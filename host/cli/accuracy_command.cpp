@@ -30,15 +30,13 @@ namespace json = boost::json;
 using report::Kind;
 
 class AccuracyCommand final : public Command {
- private:
-  static constexpr const char* kExamples =
-      R"(  ironcl accuracy model-bf16/                          one layer of each kind
+ public:
+  AccuracyCommand()
+      : Command("accuracy", "What ways of quantising cost, side by side",
+                R"(  ironcl accuracy model-bf16/                          one layer of each kind
   ironcl accuracy model-bf16/ --layer '*.0.mlp.*' --json accuracy.json
   ironcl accuracy --data heavy:4096x4096               random weights, with outliers as trained models have them
-)";
-
- public:
-  AccuracyCommand() : Command("accuracy", "What ways of quantising cost, side by side", kExamples) {}
+)") {}
 
   void declare(CLI::App& app) override {
     auto* path = app.add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ");

@@ -30,18 +30,17 @@ namespace {
 namespace json = boost::json;
 
 class BenchCommand final : public Command {
- private:
-  static constexpr const char* kExamples =
-      R"(  ironcl bench --shape 4096x4096,7168x2048                    four batch sizes on every device that is there
+ public:
+  BenchCommand()
+      : Command(
+            "bench", "Measure shapes on devices; every row is checked first",
+            R"(  ironcl bench --shape 4096x4096,7168x2048                    four batch sizes on every device that is there
   ironcl bench --model deepseek-v3 --tp-size 8 --m 1:4096:*4  a model's layers as one of eight devices holds them
   ironcl bench --shape 4096x4096 --m 1024 --device opencl:0 --opt variant=gemm_tiled --opt tile_m=128
   ironcl bench --model qwen3-30b-a3b --tokens 1,8,64,512      whole layers of experts
   ironcl bench --shape 7168x16384 --m 4096 --ranks --device opencl:0,opencl:1 --split row --chunks 1,2,4
   ironcl bench --problem '--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 16x1024:1024x3072'
-)";
-
- public:
-  BenchCommand() : Command("bench", "Measure shapes on devices; every row is checked first", kExamples) {}
+)") {}
 
   void declare(CLI::App& app) override {
     app_ = &app;

@@ -30,19 +30,18 @@ namespace {
 constexpr const char* kAll = "*";
 
 class CompareCommand final : public Command {
- private:
-  static constexpr const char* kExamples =
-      R"(  ironcl compare model-fp8/                                  every layer, 16 random rows, every device
+ public:
+  CompareCommand()
+      : Command(
+            "compare", "Run layers on every device and prove that the results agree",
+            R"(  ironcl compare model-fp8/                                  every layer, 16 random rows, every device
   ironcl compare model-fp8/ --layer '*.q_proj' --m 128       the layers whose names match
   ironcl compare model-fp8/ --layer '*.mlp'                  whole layers of experts
   ironcl compare layer.safetensors --input layer.safetensors:x --expect layer.safetensors:y_f64
   ironcl compare layer.safetensors --input-q layer.safetensors:x_q,x_scale --out-dtype bf16
   ironcl compare model-fp8/ --accuracy both                  tensor cores that add in 14 bits, too
   ironcl compare model-fp8/ --device opencl:gpu --device ironwood:0 --json report.json
-)";
-
- public:
-  CompareCommand() : Command("compare", "Run layers on every device and prove that the results agree", kExamples) {}
+)") {}
 
   void declare(CLI::App& app) override {
     operands_.declare(app, true);

@@ -122,15 +122,13 @@ report::Table candidates_table(const ironcl::Selection& selection) {
 }
 
 class DevicesCommand final : public Command {
- private:
-  static constexpr const char* kExamples =
-      R"(  ironcl devices                          the devices and their URIs, as --device takes them
+ public:
+  DevicesCommand()
+      : Command("devices", "List devices, or explain what each says to a problem",
+                R"(  ironcl devices                          the devices and their URIs, as --device takes them
   ironcl devices --explain 16,1024,3072   what each says to 16 x 1024 x 3072 (M,N,K or MxNxK), and what auto would choose
   ironcl devices --explain '--dt=e4m3fn:e4m3fn:bf16 --scale=1x64:64x64 16x3072:3072x1024'
-)";
-
- public:
-  DevicesCommand() : Command("devices", "List devices, or explain what each says to a problem", kExamples) {}
+)") {}
 
   void declare(CLI::App& app) override {
     add_json_option(app, json_);

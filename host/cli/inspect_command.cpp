@@ -361,16 +361,14 @@ json::object inspect_json(const Checkpoint& checkpoint) {
 }
 
 class InspectCommand final : public Command {
- private:
-  static constexpr const char* kExamples =
-      R"(  ironcl inspect model-fp8/                  a folder with config.json and safetensors files
+ public:
+  InspectCommand()
+      : Command("inspect", "The fp8 layers of a checkpoint: shapes, blocks, scales, bytes",
+                R"(  ironcl inspect model-fp8/                  a folder with config.json and safetensors files
   ironcl inspect model-fp8/ --summary        a line for each kind of layer, and bytes by kind
   ironcl inspect layer.safetensors --json    one file, as JSON
   ironcl inspect odd.safetensors --block 64  where neither the file nor its shapes say the block
-)";
-
- public:
-  InspectCommand() : Command("inspect", "The fp8 layers of a checkpoint: shapes, blocks, scales, bytes", kExamples) {}
+)") {}
 
   void declare(CLI::App& app) override {
     app.add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ")->required();

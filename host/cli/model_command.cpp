@@ -148,20 +148,18 @@ std::string search_text(const json::object& r) {
 }
 
 class ModelCommand final : public Command {
- private:
-  static constexpr const char* kExamples =
-      R"(  ironcl model --m 4096 --n 4096 --k 4096 --block 512                          the blocks of the tuned table
+ public:
+  ModelCommand()
+      : Command(
+            "model", "Modelled time, VMEM and schedule of the kernel on a TPU; block sizes",
+            R"(  ironcl model --m 4096 --n 4096 --k 4096 --block 512                          the blocks of the tuned table
   ironcl model --m 4096 --n 4096 --k 4096 --block 512 --kernel-blocks 512,512,512 --buffers 1
   ironcl model --m 16 --n 7168 --k 2048 --search                               choose blocks, print the frontier
   ironcl model --m 1024 --n 1024 --k 1024 --trace t.json                       open t.json in ui.perfetto.dev
   ironcl model --layers model-fp8/ --m 128                                     every fp8 layer of a checkpoint
   ironcl model --experts 256 --top-k 8 --hidden 7168 --intermediate 2048 --tokens 64     DeepSeek-V3's experts
   ironcl model --m 4096 --n 4096 --k 4096 --w-dtype bf16 --quantize-activations off --kernel-blocks 1024,1024,1024
-)";
-
- public:
-  ModelCommand()
-      : Command("model", "Modelled time, VMEM and schedule of the kernel on a TPU; block sizes", kExamples) {}
+)") {}
 
   void declare(CLI::App& app) override {
     app_ = &app;

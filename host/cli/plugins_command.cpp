@@ -72,16 +72,14 @@ std::string to_text(const ironcl::Registry& registry) {
 }
 
 class PluginsCommand final : public Command {
- private:
-  static constexpr const char* kExamples =
-      R"(  ironcl plugins                                         every file that was looked at, and why it was not taken
-  IRONCL_PLUGIN_DIRS=$HOME/plugins ironcl plugins        look there first
-  IRONCL_PLUGIN_FILES=./libmine.so ironcl plugins --json one file, as JSON
-)";
-
  public:
   PluginsCommand()
-      : Command("plugins", "The load report: which plugins were taken, and why others were not", kExamples) {}
+      : Command(
+            "plugins", "The load report: which plugins were taken, and why others were not",
+            R"(  ironcl plugins                                         every file that was looked at, and why it was not taken
+  IRONCL_PLUGIN_DIRS=$HOME/plugins ironcl plugins        look there first
+  IRONCL_PLUGIN_FILES=./libmine.so ironcl plugins --json one file, as JSON
+)") {}
 
   void declare(CLI::App& app) override { add_json_option(app, json_); }
 

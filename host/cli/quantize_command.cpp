@@ -97,18 +97,16 @@ class DeviceEncoder {
 };
 
 class QuantizeCommand final : public Command {
- private:
-  static constexpr const char* kExamples =
-      R"(  ironcl quantize model-bf16/ model-fp8/                        blocks of 128x128, as DeepSeek and Qwen publish
+ public:
+  QuantizeCommand()
+      : Command(
+            "quantize", "Quantise a checkpoint, convert it to another format, or back",
+            R"(  ironcl quantize model-bf16/ model-fp8/                        blocks of 128x128, as DeepSeek and Qwen publish
   ironcl quantize model-bf16/ model-fp8/ --scheme channel --verify   and what each layer lost
   ironcl quantize model-bf16/ model-nvfp4/ --scheme nvfp4 --keep 're:.*\.layers\.0\.'
   ironcl quantize model-bf16/ model-w8a8/ --scheme tensor --calibration inputs.safetensors --clip percentile
   ironcl quantize model-fp8/ model-bf16/ --scheme none          back
-)";
-
- public:
-  QuantizeCommand()
-      : Command("quantize", "Quantise a checkpoint, convert it to another format, or back", kExamples) {}
+)") {}
 
   void declare(CLI::App& app) override {
     app.add_option("IN", in_, "checkpoint folder, with weights of f32, f16 or bf16, or quantised ones")

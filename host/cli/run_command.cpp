@@ -27,16 +27,15 @@ namespace {
 using numerics::DType;
 
 class RunCommand final : public Command {
- private:
-  static constexpr const char* kExamples =
-      R"(  ironcl run layer.safetensors --layer weight --input layer.safetensors:x --device opencl:0 --output y.safetensors
+ public:
+  RunCommand()
+      : Command(
+            "run", "Run one layer on one device and write the result",
+            R"(  ironcl run layer.safetensors --layer weight --input layer.safetensors:x --device opencl:0 --output y.safetensors
   ironcl run model-fp8/ --layer model.layers.0.mlp --input x.safetensors:x --output y.safetensors   a layer of experts
   ironcl run model-fp8/ --layer model.layers.0.self_attn.q_proj --input x.safetensors:x --device auto --out-dtype bf16 \
       --output y.safetensors
-)";
-
- public:
-  RunCommand() : Command("run", "Run one layer on one device and write the result", kExamples) {}
+)") {}
 
   void declare(CLI::App& app) override {
     operands_.declare(app, false);

@@ -199,17 +199,16 @@ class TuneReport {
 };
 
 class TuneCommand final : public Command {
- private:
-  static constexpr const char* kExamples =
-      R"(  ironcl tune --n 4096 --k 7168 --device opencl:0 --budget 120      one weight, 18 batch sizes, two minutes
+ public:
+  TuneCommand()
+      : Command(
+            "tune", "Find the fastest right configuration of each shape on a device",
+            R"(  ironcl tune --n 4096 --k 7168 --device opencl:0 --budget 120      one weight, 18 batch sizes, two minutes
   ironcl tune --model deepseek-v3 --tp-size 8 --budget 1800           a model's layers as one of eight devices holds them
   ironcl tune --shape 4096x7168 --m 1,16,128 --save tables            the same again goes on where it was interrupted
   ironcl tune --model qwen3-30b-a3b --tokens 1,8,64 --save tables     the products of a layer of experts
   IRONCL_TUNED_DIR=tables ironcl bench --shape 4096x7168              what was found, in use
-)";
-
- public:
-  TuneCommand() : Command("tune", "Find the fastest right configuration of each shape on a device", kExamples) {}
+)") {}
 
   void declare(CLI::App& app) override {
     shapes_.declare(app, "the products of --model's layers of experts");
