@@ -37,7 +37,6 @@ ironcl_status ironcl_checkpoint_open(const char* path, const ironcl_checkpoint_o
     ironcl::checkpoint::OpenOptions open;
     if (options != nullptr) {
       const auto given = read_struct(options, "ironcl_checkpoint_options");
-      if (given.flags != 0) refuse(IRONCL_UNIMPLEMENTED, "ironcl_checkpoint_options.flags must be 0");
       if (given.block_rows != 0 || given.block_cols != 0) open.block = {given.block_rows, given.block_cols};
     }
     *out_checkpoint =
@@ -56,7 +55,7 @@ ironcl_status ironcl_checkpoint_layer(ironcl_checkpoint checkpoint, uint32_t ind
   return guarded(error, [&] {
     require("checkpoint or out_layer", checkpoint, out_layer);
     if (index >= checkpoint->layers.size())
-      invalid(fmt::format("layer {} does not exist; there are {}", index, checkpoint->layers.size()));
+      invalid("layer {} does not exist; there are {}", index, checkpoint->layers.size());
     *out_layer = &checkpoint->layers[index];
   });
 }
@@ -95,7 +94,8 @@ ironcl_status ironcl_layer_get_info(ironcl_layer layer, ironcl_layer_info* out_i
         info.bias_bytes = layer->bias().size();
       }
     }
-    write_struct(info, "ironcl_layer_info", out_info);
+    check_out(out_info, "ironcl_layer_info");
+    write_struct(out_info, info);
   });
 }
 
@@ -105,12 +105,13 @@ ironcl_status ironcl_layer_problem(ironcl_layer layer, const ironcl_layer_choice
     require("layer, choices or out_desc", layer, choices, out_desc);
     const auto given = read_struct(choices, "ironcl_layer_choices");
     layer->source->check();
-    if (given.m < 0) invalid(fmt::format("m is {}; it must not be negative", given.m));
+    if (given.m < 0) invalid("m is {}; it must not be negative", given.m);
     const layer::ProblemChoices chosen{.m = given.m,
                                        .x = float_type("x_dtype", given.x_dtype, DType::bf16),
                                        .out = float_type("d_dtype", given.d_dtype, DType::bf16),
                                        .weakest_accuracy = accuracy_class(given.weakest_accuracy)};
-    write_struct(ironcl::report::to_desc(layer::describe(*layer->source, chosen)), "ironcl_gemm_desc", out_desc);
+    check_out(out_desc, "ironcl_gemm_desc");
+    write_struct(out_desc, ironcl::report::to_desc(layer::describe(*layer->source, chosen)));
   });
 }
 
@@ -119,7 +120,7 @@ ironcl_status ironcl_layer_weights(ironcl_layer layer, ironcl_weights_desc* out_
     require("layer or out_desc", layer, out_desc);
     const LinearLayer& source = *layer->source;
     source.check();
-    ironcl::registry::size_of_struct(out_desc, "ironcl_weights_desc");  // nothing is kept for a call that fails
+    check_out(out_desc, "ironcl_weights_desc");  // nothing is kept for a call that fails
     const layer::LayerWeights& weights = layer->acquire();
     ironcl_weights_desc desc{};
     desc.dtype = static_cast<ironcl_dtype>(source.multiplied());
@@ -131,7 +132,7 @@ ironcl_status ironcl_layer_weights(ironcl_layer layer, ironcl_weights_desc* out_
     desc.data_bytes = weights.codes.size();
     desc.scale_bytes = weights.scales.size();
     if (!weights.global.empty()) desc.global_scales = weights.global.data();
-    write_struct(desc, "ironcl_weights_desc", out_desc);
+    write_struct(out_desc, desc);
   });
 }
 

@@ -38,8 +38,7 @@ void check_table(const ironcl_plugin& api) {
   if (api.struct_size < offsetof(ironcl_plugin, extensions) || api.name == nullptr)
     invalid("api is not a plugin's table: its struct_size is too small, or it has no name");
   if (api.abi_major != IRONCL_ABI_MAJOR)
-    refuse(IRONCL_INCOMPATIBLE,
-           fmt::format("api is a table of ABI {}, this library has ABI {}", api.abi_major, IRONCL_ABI_MAJOR));
+    refuse(IRONCL_INCOMPATIBLE, "api is a table of ABI {}, this library has ABI {}", api.abi_major, IRONCL_ABI_MAJOR);
 }
 
 /// A queue that stays the caller's.
@@ -75,8 +74,7 @@ ironcl_status ironcl_checkpoint_experts_info(ironcl_checkpoint checkpoint, uint3
   return guarded(error, [&] {
     require("checkpoint or out_info", checkpoint, out_info);
     const auto& all = checkpoint->checkpoint.experts();
-    if (index >= all.size())
-      invalid(fmt::format("layer of experts {} does not exist; there are {}", index, all.size()));
+    if (index >= all.size()) invalid("layer of experts {} does not exist; there are {}", index, all.size());
     const ExpertsLayer& one = all[index];
     ironcl_experts_info info{};
     info.top_k = static_cast<std::uint32_t>(one.routing.top_k);
@@ -87,7 +85,8 @@ ironcl_status ironcl_checkpoint_experts_info(ironcl_checkpoint checkpoint, uint3
     info.name = one.name.c_str();
     info.problem = one.problem ? one.problem->what() : "";
     info.bytes = one.bytes;
-    write_struct(info, "ironcl_experts_info", out_info);
+    check_out(out_info, "ironcl_experts_info");
+    write_struct(out_info, info);
   });
 }
 
@@ -97,10 +96,7 @@ ironcl_status ironcl_experts_create(ironcl_checkpoint checkpoint, const char* na
   return guarded(error, [&] {
     require("checkpoint, name, api, device, choices or out_experts", checkpoint, name, api, device, choices,
             out_experts);
-    const auto given = read_struct(choices, "ironcl_experts_choices");
-    if ((given.flags & ~std::uint32_t{IRONCL_EXPERTS_WEIGHT_ONLY}) != 0)
-      refuse(IRONCL_UNIMPLEMENTED, "ironcl_experts_choices.flags has bits that are not known");
-    if (given.reserved != 0) refuse(IRONCL_UNIMPLEMENTED, "ironcl_experts_choices.reserved must be 0");
+    const auto given = read_struct(choices, "ironcl_experts_choices", IRONCL_EXPERTS_WEIGHT_ONLY);
     check_table(*api);
     const layer::ExpertsChoices chosen{.tokens = given.tokens,
                                        .x = float_type("x_dtype", given.x_dtype, DType::bf16),
@@ -111,7 +107,7 @@ ironcl_status ironcl_experts_create(ironcl_checkpoint checkpoint, const char* na
         layer::source_of(checkpoint->checkpoint, found, (given.flags & IRONCL_EXPERTS_WEIGHT_ONLY) == 0);
     const std::int64_t experts = source->form().routing.experts, first = given.first_expert;
     if (first + given.local_experts > experts || (given.local_experts == 0 && first != 0))
-      invalid(fmt::format("{} experts from {} on are asked for, of {}", given.local_experts, first, experts));
+      invalid("{} experts from {} on are asked for, of {}", given.local_experts, first, experts);
     const layer::LocalExperts local(*source, first, given.local_experts == 0 ? experts : given.local_experts,
                                     first == 0);
     *out_experts = std::make_unique<ironcl_experts_t>(*api, device, local, chosen).release();
@@ -125,10 +121,7 @@ ironcl_status ironcl_experts_enqueue(ironcl_experts experts, ironcl_queue queue,
   return guarded(error, [&] {
     require("experts, queue or args", experts, queue, args);
     const auto given = read_struct(args, "ironcl_experts_args");
-    if (given.next != nullptr || given.reserved != 0)
-      refuse(IRONCL_UNIMPLEMENTED, "ironcl_experts_args.next must be NULL and reserved 0");
-    if (given.routed > IRONCL_ROUTED_BY_CALLER)
-      invalid(fmt::format("routed is {}; IRONCL_ROUTED_BY_* are known", given.routed));
+    if (given.routed > IRONCL_ROUTED_BY_CALLER) invalid("routed is {}; IRONCL_ROUTED_BY_* are known", given.routed);
     if (given.wait_count != 0 && given.wait == nullptr) invalid("wait is NULL, but wait_count is not 0");
     BorrowedQueue borrowed(experts->device, queue);
     HandedOver event(experts->layer.enqueue(borrowed, given));

@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "backends/numerics/casts.h"
+#include "host/boundary/structs.h"
 #include "host/checkpoint/model.h"
 #include "host/include/ironcl/checkpoint.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/layer_problem.h"
-#include "host/registry/c_boundary.h"
 
 /// A layer with the copies of its weights that callers use: aligned scales, and codes where the layer lies
 /// transposed.
@@ -65,11 +65,12 @@ struct ironcl_checkpoint_t {
 
 namespace ironcl::layer::c_api {
 
-using registry::invalid;
-using registry::read_struct;
-using registry::refuse;
-using registry::require;
-using registry::write_struct;
+using boundary::check_out;
+using boundary::invalid;
+using boundary::read_struct;
+using boundary::refuse;
+using boundary::require;
+using boundary::write_struct;
 
 inline ironcl_status status_of(checkpoint::ErrorKind kind) {
   switch (kind) {
@@ -83,18 +84,18 @@ inline ironcl_status status_of(checkpoint::ErrorKind kind) {
   }
 }
 
-/// registry::guard, with what a checkpoint and the C++ API throw.
+/// boundary::guard, with what a checkpoint and the C++ API throw.
 template <class Function>
 ironcl_status guarded(ironcl_error* error, Function&& function) noexcept {
-  return registry::guard(error, [&] {
+  return boundary::guard("", error, [&] {
     try {
       function();
     } catch (const checkpoint::Error& thrown) {
-      refuse(status_of(thrown.kind()), thrown.what());
+      refuse(status_of(thrown.kind()), "{}", thrown.what());
     } catch (const Error& thrown) {
-      throw registry::Refused{{thrown.status(), thrown.what(), thrown.native_code()}};
+      throw boundary::Refused(thrown.status(), thrown.what(), thrown.native_code());
     } catch (const std::overflow_error& thrown) {
-      invalid(thrown.what());
+      invalid("{}", thrown.what());
     }
   });
 }
@@ -102,14 +103,12 @@ ironcl_status guarded(ironcl_error* error, Function&& function) noexcept {
 /// F32, F16 or BF16; `missing` for NONE.
 inline numerics::DType float_type(const char* what, ironcl_dtype given, numerics::DType missing) {
   const auto type = given == IRONCL_DTYPE_NONE ? missing : static_cast<numerics::DType>(given);
-  if (!numerics::is_float(type))
-    invalid(fmt::format("{} is {}; F32 (1), F16 (2) and BF16 (3) are taken", what, given));
+  if (!numerics::is_float(type)) invalid("{} is {}; F32 (1), F16 (2) and BF16 (3) are taken", what, given);
   return type;
 }
 
 inline numerics::AccuracyClass accuracy_class(std::uint32_t weakest) {
-  if (weakest > IRONCL_ACCURACY_TENSOR14)
-    invalid(fmt::format("weakest_accuracy is {}; IRONCL_ACCURACY_* are known", weakest));
+  if (weakest > IRONCL_ACCURACY_TENSOR14) invalid("weakest_accuracy is {}; IRONCL_ACCURACY_* are known", weakest);
   return static_cast<numerics::AccuracyClass>(weakest);
 }
 

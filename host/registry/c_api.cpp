@@ -4,7 +4,6 @@
 #include <string>
 
 #include "host/include/ironcl/ironcl.h"
-#include "host/registry/c_boundary.h"
 #include "host/registry/registry.h"
 
 struct ironcl_registry_t {
@@ -13,16 +12,14 @@ struct ironcl_registry_t {
 
 namespace {
 
+using namespace ironcl::boundary;
 using namespace ironcl::registry;
 
 ironcl::registry::Options read_options(const ironcl_registry_options* in) {
   ironcl::registry::Options out;
   if (in == nullptr) return out;
-  const auto options = read_struct(in, "ironcl_registry_options");
-  const std::uint32_t known = IRONCL_REGISTRY_IGNORE_ENVIRONMENT | IRONCL_REGISTRY_UNLOAD;
-  if ((options.flags & ~known) != 0)
-    refuse(IRONCL_UNIMPLEMENTED, "ironcl_registry_options.flags has a bit that is none of IRONCL_REGISTRY_*");
-  if (options.reserved != 0) refuse(IRONCL_UNIMPLEMENTED, "ironcl_registry_options.reserved must be 0");
+  const auto options =
+      read_struct(in, "ironcl_registry_options", IRONCL_REGISTRY_IGNORE_ENVIRONMENT | IRONCL_REGISTRY_UNLOAD);
   if (options.plugin_option_count > 0 && options.plugin_options == nullptr)
     invalid("ironcl_registry_options.plugin_options is NULL, but plugin_option_count is not 0");
   out.flags = options.flags;
@@ -45,13 +42,13 @@ template <class Struct>
 ironcl_status list_entry(ironcl_registry registry, std::uint32_t index, Struct* out, const char* name,
                          const char* what, bool (Registry::*get)(std::uint32_t, Struct&) const,
                          std::uint32_t (Registry::*count)() const, ironcl_error* error) {
-  return guard(error, [&] {
+  return guard("", error, [&] {
     require("registry or the struct to fill", registry, out);
     Struct entry{};
     if (!(*registry->registry.*get)(index, entry))
-      invalid(std::string(what) + " " + std::to_string(index) + " does not exist; there are " +
-              std::to_string((*registry->registry.*count)()));
-    write_struct(entry, name, out);
+      invalid("{} {} does not exist; there are {}", what, index, (*registry->registry.*count)());
+    check_out(out, name);
+    write_struct(out, entry);
   });
 }
 
@@ -61,37 +58,37 @@ extern "C" {
 
 ironcl_status ironcl_registry_create(const ironcl_registry_options* options, ironcl_registry* out_registry,
                                      ironcl_error* error) {
-  return guard(error, [&] {
+  return guard("", error, [&] {
     require("out_registry", out_registry);
     auto handle = std::make_unique<ironcl_registry_t>();
-    check(Registry::create(read_options(options), handle->registry));
+    handle->registry = Registry::create(read_options(options));
     *out_registry = handle.release();
   });
 }
 
 ironcl_status ironcl_registry_load_file(ironcl_registry registry, const char* path, ironcl_error* error) {
-  return guard(error, [&] {
+  return guard("", error, [&] {
     if (registry == nullptr || path == nullptr || *path == '\0') invalid("registry or path is NULL or empty");
-    check(registry->registry->load_file(path));
+    registry->registry->load_file(path);
   });
 }
 
 ironcl_status ironcl_registry_discover(ironcl_registry registry, ironcl_error* error) {
-  return guard(error, [&] {
+  return guard("", error, [&] {
     require("registry", registry);
-    check(registry->registry->discover());
+    registry->registry->discover();
   });
 }
 
 ironcl_status ironcl_registry_shutdown(ironcl_registry registry, ironcl_error* error) {
-  return guard(error, [&] {
+  return guard("", error, [&] {
     require("registry", registry);
     registry->registry->shutdown();
   });
 }
 
 void ironcl_registry_destroy(ironcl_registry registry) {
-  guard(nullptr, [&] { delete registry; });
+  guard("", nullptr, [&] { delete registry; });
 }
 
 uint32_t ironcl_registry_report_count(ironcl_registry registry) {
@@ -126,28 +123,24 @@ ironcl_status ironcl_registry_device_info(ironcl_registry registry, uint32_t ind
 
 ironcl_status ironcl_registry_find_device(ironcl_registry registry, const char* uri, ironcl_device_info* out_info,
                                           ironcl_error* error) {
-  return guard(error, [&] {
+  return guard("", error, [&] {
     require("registry, uri or out_info", registry, uri, out_info);
-    ironcl_device_info info{};
-    check(find_device(*registry->registry, uri, info));
-    write_struct(info, "ironcl_device_info", out_info);
+    check_out(out_info, "ironcl_device_info");
+    write_struct(out_info, find_device(*registry->registry, uri));
   });
 }
 
 ironcl_status ironcl_registry_select(ironcl_registry registry, const ironcl_select_options* options,
                                      ironcl_device_info* out_info, ironcl_error* error) {
-  return guard(error, [&] {
+  return guard("", error, [&] {
     require("registry or out_info", registry, out_info);
     ironcl_select_options copy{};
     copy.struct_size = sizeof copy;
-    if (options != nullptr) copy = read_struct(options, "ironcl_select_options");
-    if ((copy.flags & ~std::uint32_t{IRONCL_SELECT_IGNORE_ENVIRONMENT}) != 0)
-      refuse(IRONCL_UNIMPLEMENTED, "ironcl_select_options.flags has a bit that is none of IRONCL_SELECT_*");
+    if (options != nullptr) copy = read_struct(options, "ironcl_select_options", IRONCL_SELECT_IGNORE_ENVIRONMENT);
     if (copy.desc != nullptr && copy.desc->struct_size < sizeof(std::uint32_t))
       invalid("ironcl_gemm_desc.struct_size is 0; set it to sizeof(ironcl_gemm_desc)");
-    ironcl_device_info info{};
-    check(select_device(*registry->registry, copy, info));
-    write_struct(info, "ironcl_device_info", out_info);
+    check_out(out_info, "ironcl_device_info");
+    write_struct(out_info, select_device(*registry->registry, copy));
   });
 }
 

@@ -12,22 +12,10 @@
 #include <string_view>
 #include <vector>
 
+#include "host/boundary/structs.h"
 #include "host/include/ironcl/fields.h"
-#include "host/include/ironcl/plugin.h"
 
 namespace ironcl::registry {
-
-/// Fills *error (may be null) as a callee does: cut to fit, struct_size left alone.
-inline void fill_error(ironcl_error* error, ironcl_status status, const char* message) noexcept {
-  if (error == nullptr || error->struct_size < sizeof(std::uint32_t)) return;
-  ironcl_error full{};
-  full.struct_size = error->struct_size;
-  full.status = status;
-  const std::size_t header = offsetof(ironcl_error, message);
-  const std::size_t size = std::min<std::size_t>(error->struct_size, sizeof full);
-  if (size > header) std::snprintf(full.message, size - header, "%s", message);
-  std::memcpy(error, &full, size);
-}
 
 namespace detail {
 
@@ -54,8 +42,7 @@ struct Stub<Name, ironcl_status (*)(Args...)> {
     if (std::string_view(Name.text) == "load") return IRONCL_OK;  // nothing to load
     char message[128];
     std::snprintf(message, sizeof message, "%s: this plugin has no such function; ask another device", Name.text);
-    fill_error(error_of(args...), IRONCL_UNIMPLEMENTED, message);
-    return IRONCL_UNIMPLEMENTED;
+    return boundary::fail(error_of(args...), IRONCL_UNIMPLEMENTED, message);
   }
 };
 

@@ -15,92 +15,81 @@ namespace {
 constexpr std::uint32_t kMostDevices = 4096;
 constexpr std::size_t kFrozenBytes = offsetof(ironcl_plugin, extensions);  // the six fields that never move
 
-std::string version_text(std::uint32_t major, std::uint32_t minor) {
-  return std::to_string(major) + "." + std::to_string(minor);
-}
+std::string version_text(std::uint32_t major, std::uint32_t minor) { return fmt::format("{}.{}", major, minor); }
 
-Result query(const Library& library, const ironcl_plugin*& table) {
+const ironcl_plugin* query(const Library& library) {
   const auto function = reinterpret_cast<ironcl_plugin_query_fn>(library.symbol(IRONCL_PLUGIN_QUERY_SYMBOL));
   if (function == nullptr)
-    return {IRONCL_INCOMPATIBLE, "exports " IRONCL_PLUGIN_QUERY_SYMBOL ", yet it cannot be found after opening"};
-  Result called = call_plugin(IRONCL_PLUGIN_QUERY_SYMBOL, [&](ironcl_error*) {
+    refuse(IRONCL_INCOMPATIBLE, "exports " IRONCL_PLUGIN_QUERY_SYMBOL ", yet it cannot be found after opening");
+  const ironcl_plugin* table = nullptr;
+  call_plugin(IRONCL_PLUGIN_QUERY_SYMBOL, [&](ironcl_error*) {
     table = function(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
     return ironcl_status{IRONCL_OK};
   });
-  if (called.ok() && table == nullptr)
-    return {IRONCL_INCOMPATIBLE, "cannot serve ABI " + version_text(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR) +
-                                     ": its query function gave NULL"};
-  return called;
+  if (table == nullptr)
+    refuse(IRONCL_INCOMPATIBLE, "cannot serve ABI {}: its query function gave NULL",
+           version_text(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR));
+  return table;
 }
 
-Result check_version(const ironcl_plugin& table, ReportRecord& outcome) {
+void check_version(const ironcl_plugin& table, ReportRecord& outcome) {
   if (table.struct_size < kFrozenBytes)
-    return {IRONCL_INCOMPATIBLE, "its table says it has " + std::to_string(table.struct_size) + " bytes; at least " +
-                                     std::to_string(kFrozenBytes) + " are needed to tell its version"};
+    refuse(IRONCL_INCOMPATIBLE, "its table says it has {} bytes; at least {} are needed to tell its version",
+           table.struct_size, kFrozenBytes);
   if (table.name != nullptr) outcome.plugin = std::string(table.name).substr(0, 64);
   if (table.build_id != nullptr) outcome.build_id = std::string(table.build_id).substr(0, 128);
   if (table.abi_major != IRONCL_ABI_MAJOR)
-    return {IRONCL_INCOMPATIBLE, "it has ABI " + version_text(table.abi_major, table.abi_minor) +
-                                     ", this library has ABI " + version_text(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR) +
-                                     ": the major versions must be equal; take a plugin built for " +
-                                     std::to_string(IRONCL_ABI_MAJOR) + ".x"};
+    refuse(IRONCL_INCOMPATIBLE,
+           "it has ABI {}, this library has ABI {}: the major versions must be equal; take a plugin built for {}.x",
+           version_text(table.abi_major, table.abi_minor), version_text(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR),
+           IRONCL_ABI_MAJOR);
   if (table.name == nullptr)
-    return {IRONCL_INVALID_ARGUMENT, "its table has no name; a plugin names itself, in the form [a-z0-9_]+"};
+    boundary::invalid("its table has no name; a plugin names itself, in the form [a-z0-9_]+");
   if (!is_plugin_name(outcome.plugin) || outcome.plugin == "auto")
-    return {IRONCL_INVALID_ARGUMENT,
-            "its name '" + outcome.plugin +
-                "' is not of the form [a-z0-9_]+ with 32 characters at most, or it is 'auto'"};
-  return {};
+    boundary::invalid("its name '{}' is not of the form [a-z0-9_]+ with 32 characters at most, or it is 'auto'",
+                      outcome.plugin);
 }
 
-Result check_extensions(const ironcl_chain* chain) {
+void check_extensions(const ironcl_chain* chain) {
   for (int links = 0; chain != nullptr && links < 64; chain = chain->next, ++links) {
     const std::uint32_t type = chain->type & ~IRONCL_CHAIN_REQUIRED;
-    if (type == IRONCL_CHAIN_SANITIZER && chain->struct_size >= sizeof(ironcl_sanitizer)) {
-      if (Result fits = check_sanitizer(reinterpret_cast<const ironcl_sanitizer*>(chain)->kind); !fits.ok())
-        return fits;
-    } else if (type != IRONCL_CHAIN_SANITIZER && (chain->type & IRONCL_CHAIN_REQUIRED) != 0) {
-      return {IRONCL_INCOMPATIBLE, "it requires extension " + std::to_string(type) +
-                                       " of its host, which this library does not know; take a newer one"};
-    }
+    if (type == IRONCL_CHAIN_SANITIZER && chain->struct_size >= sizeof(ironcl_sanitizer))
+      check_sanitizer(reinterpret_cast<const ironcl_sanitizer*>(chain)->kind);
+    else if (type != IRONCL_CHAIN_SANITIZER && (chain->type & IRONCL_CHAIN_REQUIRED) != 0)
+      refuse(IRONCL_INCOMPATIBLE,
+             "it requires extension {} of its host, which this library does not know; take a newer one", type);
   }
-  return {};
 }
 
-Result enumerate(PluginRecord& record) {
-  const ironcl_plugin& table = record.table;
-  std::uint32_t count = 0;
-  Result result =
-      call_plugin("enumerate", [&](ironcl_error* error) { return table.enumerate(nullptr, 0, &count, error); });
-  std::vector<ironcl_device> handles;
-  if (result.ok() && count > kMostDevices)
-    return {IRONCL_INTERNAL, "enumerate speaks of " + std::to_string(count) + " devices; at most " +
-                                 std::to_string(kMostDevices) + " are believed"};
-  if (result.ok() && count > 0) {
-    handles.resize(count);
-    std::uint32_t filled = 0;
-    result = call_plugin("enumerate",
-                         [&](ironcl_error* error) { return table.enumerate(handles.data(), count, &filled, error); });
-    if (result.ok() && filled != count)
-      return {IRONCL_INTERNAL,
-              "enumerate spoke of " + std::to_string(count) + " devices, then of " + std::to_string(filled)};
-  }
-  if (result.status == IRONCL_UNAVAILABLE) {
-    record.enumerate = result;  // no driver here: the plugin is fine, and says why it has no device
-    return {};
-  }
-  if (!result.ok()) return result;
-  if (count == 0) record.enumerate.message = "it found no device";
+std::vector<ironcl_device> handles_of(const ironcl_plugin& table) {
+  std::uint32_t count = 0, filled = 0;
+  call_plugin("enumerate", [&](ironcl_error* error) { return table.enumerate(nullptr, 0, &count, error); });
+  if (count > kMostDevices)
+    refuse(IRONCL_INTERNAL, "enumerate speaks of {} devices; at most {} are believed", count, kMostDevices);
+  std::vector<ironcl_device> handles(count);
+  if (count == 0) return handles;
+  call_plugin("enumerate",
+              [&](ironcl_error* error) { return table.enumerate(handles.data(), count, &filled, error); });
+  if (filled != count) refuse(IRONCL_INTERNAL, "enumerate spoke of {} devices, then of {}", count, filled);
+  return handles;
+}
 
-  for (std::uint32_t i = 0; i < count; ++i) {
-    DeviceRecord device{.handle = handles[i], .number = i, .uri = record.name + ":" + std::to_string(i)};
+void enumerate(PluginRecord& record) {
+  std::vector<ironcl_device> handles;
+  record.enumerate = result_of([&] { handles = handles_of(record.table); });
+  if (record.enumerate.status == IRONCL_UNAVAILABLE) return;  // no driver here: the plugin is fine, and says so
+  check(record.enumerate);
+  if (handles.empty()) record.enumerate.message = "it found no device";
+
+  for (std::uint32_t i = 0; i < handles.size(); ++i) {
+    DeviceRecord device{.handle = handles[i], .number = i, .uri = fmt::format("{}:{}", record.name, i)};
     device.props.struct_size = sizeof device.props;
-    Result props{IRONCL_INTERNAL, "its handle is NULL"};
-    if (device.handle != nullptr) {
-      props = call_plugin("device_props", [&](ironcl_error* error) {
-        return table.device_props(device.handle, &device.props, error);
+    const Result props = result_of([&] {
+      if (device.handle == nullptr) refuse(IRONCL_INTERNAL, "its handle is NULL");
+      call_plugin("device_props", [&](ironcl_error* error) {
+        return record.table.device_props(device.handle, &device.props, error);
       });
-    }
+    });
     if (!props.ok()) {
       record.remarks.push_back(device.uri + " is left out: " + props.message);
       continue;
@@ -110,21 +99,19 @@ Result enumerate(PluginRecord& record) {
       end[-1] = '\0';
     record.devices.push_back(device);
   }
-  if (count > 0 && record.devices.empty())
-    return {IRONCL_INTERNAL,
-            "none of its " + std::to_string(count) + " devices can be used: " + record.remarks.front()};
-  return {};
+  if (!handles.empty() && record.devices.empty())
+    refuse(IRONCL_INTERNAL, "none of its {} devices can be used: {}", handles.size(), record.remarks.front());
 }
 
 }  // namespace
 
-Result Library::open(const std::filesystem::path& path) {
+void Library::open(const std::filesystem::path& path) {
   ::dlerror();
   handle_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle_ != nullptr) return {};
+  if (handle_ != nullptr) return;
   const char* reason = ::dlerror();
-  if (Result handles = handle_left(path); !handles.ok()) return handles;
-  return {IRONCL_INCOMPATIBLE, "cannot be opened: " + std::string(reason ? reason : "the loader gives no reason")};
+  check_handle_left(path);
+  refuse(IRONCL_INCOMPATIBLE, "cannot be opened: {}", reason ? reason : "the loader gives no reason");
 }
 
 void* Library::symbol(const char* name) const { return handle_ ? ::dlsym(handle_, name) : nullptr; }
@@ -138,17 +125,11 @@ ReportRecord Registry::load(const Candidate& candidate, PluginRecord& record) {
   // Runs a step; true where it passed.
   const auto step = [&](std::uint32_t number, auto&& function) {
     now.step = number;
-    try {
-      now.result = function();
-    } catch (const std::bad_alloc&) {
-      now.result = {IRONCL_OUT_OF_HOST_MEMORY, "the host is out of memory"};
-    } catch (const std::exception& error) {
-      now.result = {IRONCL_INTERNAL, error.what()};
-    }
-    const bool passed = now.result.ok() && now.outcome == IRONCL_REPORT_REFUSED;
+    now.result = result_of(function);
+    const bool passed = now.result.ok();
     if (passed && logger_->wants(kLoad))
-      logger_->write(kLoad, std::string("passed,") + ironcl_step_name(number) + ",OK," + csv_field(now.plugin) + "," +
-                                csv_field(now.path) + ",");
+      logger_->write(kLoad, fmt::format("passed,{},OK,{},{},", ironcl_step_name(number), csv_field(now.plugin),
+                                        csv_field(now.path)));
     return passed;
   };
   const auto stop = [&](std::uint32_t outcome, std::string reason) {
@@ -158,25 +139,24 @@ ReportRecord Registry::load(const Candidate& candidate, PluginRecord& record) {
   };
 
   now.plugin = plugin_name_of_file(candidate.path);
-  if (!step(IRONCL_STEP_FOUND, [&] { return candidate.problem; })) return now;
+  if (!step(IRONCL_STEP_FOUND, [&] { check(candidate.problem); })) return now;
   if (!now.plugin.empty() && disabled_.contains(now.plugin))
     return stop(IRONCL_REPORT_DISABLED, "'" + now.plugin + "' is named in IRONCL_DISABLE or the disable option");
   std::uint32_t reached = IRONCL_STEP_PREFLIGHT;
-  const bool fits = step(IRONCL_STEP_PREFLIGHT, [&] { return preflight(candidate.path, reached); });
+  const bool fits = step(IRONCL_STEP_PREFLIGHT, [&] { preflight(candidate.path, reached); });
   now.step = reached;
   if (!fits) return now;
-  if (!step(IRONCL_STEP_OPEN, [&] { return record.library.open(candidate.path); })) return now;
-  if (!step(IRONCL_STEP_QUERY, [&] { return query(record.library, record.own_table); })) return now;
+  if (!step(IRONCL_STEP_OPEN, [&] { record.library.open(candidate.path); })) return now;
+  if (!step(IRONCL_STEP_QUERY, [&] { record.own_table = query(record.library); })) return now;
 
-  if (!step(IRONCL_STEP_VERSION, [&]() -> Result {
-        if (Result result = check_version(*record.own_table, now); !result.ok()) return result;
-        const CompletedTable completed = complete_table(*record.own_table);
-        if (const auto missing = completed.missing_required(); !missing.empty())
-          return {IRONCL_INVALID_ARGUMENT, "its table has no " + std::string(missing) + ", which every plugin needs"};
-        record.table = completed.table;
-        return {};
-      }))
-    return now;
+  const bool known = step(IRONCL_STEP_VERSION, [&] {
+    check_version(*record.own_table, now);
+    const CompletedTable completed = complete_table(*record.own_table);
+    if (const auto missing = completed.missing_required(); !missing.empty())
+      boundary::invalid("its table has no {}, which every plugin needs", missing);
+    record.table = completed.table;
+  });
+  if (!known) return now;
   record.path = now.path;
   record.name = now.plugin;
   record.build_id = now.build_id;
@@ -185,7 +165,7 @@ ReportRecord Registry::load(const Candidate& candidate, PluginRecord& record) {
   record.table.build_id = record.build_id.c_str();
   if (disabled_.contains(now.plugin))
     return stop(IRONCL_REPORT_DISABLED, "'" + now.plugin + "' is named in IRONCL_DISABLE or the disable option");
-  if (!step(IRONCL_STEP_SANITIZER, [&] { return check_extensions(record.table.extensions); })) return now;
+  if (!step(IRONCL_STEP_SANITIZER, [&] { check_extensions(record.table.extensions); })) return now;
 
   const auto with_names = [this](auto&& change) {
     const std::lock_guard lock(mutex_);
@@ -199,9 +179,9 @@ ReportRecord Registry::load(const Candidate& candidate, PluginRecord& record) {
     PluginOptions options;
     for (const auto& option : options_.plugin_options)
       if (option.plugin == now.plugin) options.emplace_back(option.key, option.value);
-    return SharedPlugin::acquire(record.own_table, record.table, options, logger_, record.share);
+    record.share = SharedPlugin::acquire(record.own_table, record.table, options, logger_);
   });
-  if (!loaded || !step(IRONCL_STEP_ENUMERATE, [&] { return enumerate(record); })) {
+  if (!loaded || !step(IRONCL_STEP_ENUMERATE, [&] { enumerate(record); })) {
     record.share.reset();
     with_names([&](auto& names) { return names.erase(now.plugin); });
     return now;

@@ -20,7 +20,7 @@ class Library {
   Library() = default;
   Library(const Library&) = delete;
   Library& operator=(const Library&) = delete;
-  Result open(const std::filesystem::path& path);
+  void open(const std::filesystem::path& path);  ///< Throws Refused.
   void* symbol(const char* name) const;
   void close() noexcept;
 
@@ -57,14 +57,16 @@ struct ReportRecord {
   std::string plugin{}, build_id{};  ///< where they are known
 };
 
-/// Is it a library that exports the query function, and one that this process can open? Runs none of its code.
-Result preflight(const std::filesystem::path& path, std::uint32_t& step);
+/// Throws Refused unless it is a library that exports the query function, and one that this process can open. Runs
+/// none of its code. `step`: how far it came.
+void preflight(const std::filesystem::path& path, std::uint32_t& step);
 
-/// OK, or UNAVAILABLE where the process has no file handle left to open `path` with: what opens files by other means
-/// (Boost.DLL, the loader) says then that the file is no good.
-Result handle_left(const std::filesystem::path& path);
+/// Throws Refused UNAVAILABLE where the process has no file handle left to open `path` with: what opens files by
+/// other means (Boost.DLL, the loader) says then that the file is no good.
+void check_handle_left(const std::filesystem::path& path);
 
-/// INCOMPATIBLE where a plugin was built with another sanitizer (IRONCL_SANITIZER_*) than this library.
-Result check_sanitizer(std::uint32_t theirs);
+/// Throws Refused INCOMPATIBLE where a plugin was built with another sanitizer (IRONCL_SANITIZER_*) than this
+/// library.
+void check_sanitizer(std::uint32_t theirs);
 
 }  // namespace ironcl::registry

@@ -37,7 +37,7 @@ const char* kind_name(Kind kind) {
   return "unknown";
 }
 
-Result parse_verbosity(std::string_view text, Verbosity& verbosity) {
+Verbosity parse_verbosity(std::string_view text) {
   Verbosity result;
   for (const std::string_view word : words::split(text, ',')) {
     if (const auto pair = words::key_value(word); pair && pair->first == "filter") {
@@ -45,27 +45,23 @@ Result parse_verbosity(std::string_view text, Verbosity& verbosity) {
       try {
         result.filter.emplace(pair->second.begin(), text.end());
       } catch (const std::runtime_error& error) {
-        return {IRONCL_INVALID_ARGUMENT,
-                fmt::format("verbose: filter is not a regular expression: {}", error.what())};
+        boundary::invalid("verbose: filter is not a regular expression: {}", error.what());
       }
       if (result.kinds == 0) result.kinds = kAllKinds;
       break;
     }
     const auto* known =
-        std::find_if(std::begin(kKinds), std::end(kKinds), [&](const auto& entry) { return word == entry.name; });
+        std::ranges::find(kKinds, word, [](const auto& entry) { return std::string_view(entry.name); });
     if (word == "all") {
       result.kinds |= kAllKinds;
     } else if (known != std::end(kKinds)) {
       result.kinds |= known->kind;
     } else if (!word.empty() && word != "none") {
-      return {IRONCL_INVALID_ARGUMENT,
-              fmt::format("verbose: '{}' is none of error, warn, load, dispatch, create, exec, build, all, none, "
-                          "filter=REGEX",
-                          word)};
+      boundary::invalid(
+          "verbose: '{}' is none of error, warn, load, dispatch, create, exec, build, all, none, filter=REGEX", word);
     }
   }
-  verbosity = std::move(result);
-  return {};
+  return result;
 }
 
 Logger::Logger(Verbosity verbosity, Sink sink, void* context)

@@ -38,8 +38,8 @@ struct Verbosity {
   std::optional<boost::regex> filter{};
 };
 
-/// INVALID_ARGUMENT with the words that exist, or with what is wrong about the regular expression.
-Result parse_verbosity(std::string_view text, Verbosity& verbosity);
+/// Throws Refused INVALID_ARGUMENT with the words that exist, or with what is wrong about the regular expression.
+Verbosity parse_verbosity(std::string_view text);
 
 /// Writes lines to the application's callback, or to stderr where there is none. Thread safe.
 class Logger {

@@ -23,7 +23,7 @@ namespace {
 // allocate whatever a broken file says.
 std::string problem_of_sections(std::string_view bytes) {
   Elf64_Ehdr header;
-  if (bytes.size() < sizeof header) return "it has " + std::to_string(bytes.size()) + " bytes";
+  if (bytes.size() < sizeof header) return fmt::format("it has {} bytes", bytes.size());
   std::memcpy(&header, bytes.data(), sizeof header);
   if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0) return "it does not begin as one";
   if (header.e_ident[EI_CLASS] != ELFCLASS64) return "it is not of 64 bits";
@@ -36,7 +36,7 @@ std::string problem_of_sections(std::string_view bytes) {
     std::memcpy(&section, bytes.data() + header.e_shoff + i * sizeof section, sizeof section);
     if (section.sh_type == SHT_NOBITS || section.sh_type == SHT_NULL) continue;
     if (section.sh_offset > size || section.sh_size > size - section.sh_offset)
-      return "it was cut off: section " + std::to_string(i) + " ends behind its end";
+      return fmt::format("it was cut off: section {} ends behind its end", i);
   }
   return {};
 }
@@ -53,26 +53,25 @@ std::uint32_t sanitizer_of_file(std::string_view bytes) {
 
 }  // namespace
 
-Result check_sanitizer(std::uint32_t theirs) {
+void check_sanitizer(std::uint32_t theirs) {
   static constexpr const char* kNames[] = {"no sanitizer", "AddressSanitizer", "ThreadSanitizer", "MemorySanitizer"};
-  if (theirs == IRONCL_SANITIZER_NONE || theirs == IRONCL_THIS_SANITIZER) return {};
-  return {IRONCL_INCOMPATIBLE, std::string("was built with ") +
-                                   (theirs < std::size(kNames) ? kNames[theirs] : "an unknown sanitizer") +
-                                   ", this library with " + kNames[IRONCL_THIS_SANITIZER] + "; build both alike"};
+  if (theirs == IRONCL_SANITIZER_NONE || theirs == IRONCL_THIS_SANITIZER) return;
+  refuse(IRONCL_INCOMPATIBLE, "was built with {}, this library with {}; build both alike",
+         theirs < std::size(kNames) ? kNames[theirs] : "an unknown sanitizer", kNames[IRONCL_THIS_SANITIZER]);
 }
 
-Result handle_left(const std::filesystem::path& path) {
+void check_handle_left(const std::filesystem::path& path) {
   const int file = ::open(path.c_str(), O_RDONLY | O_CLOEXEC);
   const int code = errno;
   if (file >= 0) ::close(file);
-  if (file >= 0 || (code != EMFILE && code != ENFILE)) return {};
-  return {IRONCL_UNAVAILABLE,
-          "cannot be opened: " + std::generic_category().message(code) +
-              "; close some files, or raise the limit (ulimit -n)",
-          code};
+  if (file >= 0 || (code != EMFILE && code != ENFILE)) return;
+  throw Refused(IRONCL_UNAVAILABLE,
+                fmt::format("cannot be opened: {}; close some files, or raise the limit (ulimit -n)",
+                            std::generic_category().message(code)),
+                code);
 }
 
-Result preflight(const std::filesystem::path& path, std::uint32_t& step) {
+void preflight(const std::filesystem::path& path, std::uint32_t& step) {
   step = IRONCL_STEP_PREFLIGHT;
   try {
     namespace ip = boost::interprocess;
@@ -80,28 +79,28 @@ Result preflight(const std::filesystem::path& path, std::uint32_t& step) {
     {
       // Closed once mapped: what follows needs the handle.
       const ip::file_mapping file(path.c_str(), ip::read_only);
-      if (std::filesystem::file_size(path) == 0) return {IRONCL_INCOMPATIBLE, "is not a shared library: it is empty"};
+      if (std::filesystem::file_size(path) == 0) refuse(IRONCL_INCOMPATIBLE, "is not a shared library: it is empty");
       region = ip::mapped_region(file, ip::read_only);
     }
     const std::string_view bytes(static_cast<const char*>(region.get_address()), region.get_size());
     if (const std::string problem = problem_of_sections(bytes); !problem.empty())
-      return {IRONCL_INCOMPATIBLE, "is not a shared library: " + problem};
+      refuse(IRONCL_INCOMPATIBLE, "is not a shared library: {}", problem);
     const std::vector<std::string> symbols = boost::dll::library_info(path).symbols();
     if (std::find(symbols.begin(), symbols.end(), IRONCL_PLUGIN_QUERY_SYMBOL) == symbols.end())
-      return {IRONCL_INCOMPATIBLE,
-              "is a library but not an IronCL plugin: it does not export " IRONCL_PLUGIN_QUERY_SYMBOL};
-    if (Result sanitizer = check_sanitizer(sanitizer_of_file(bytes)); !sanitizer.ok()) {
-      step = IRONCL_STEP_SANITIZER;
-      return sanitizer;
-    }
-  } catch (const boost::interprocess::interprocess_exception& error) {
-    if (Result handles = handle_left(path); !handles.ok()) return handles;
-    return {IRONCL_INCOMPATIBLE, "cannot be read: " + std::string(error.what()) + "; check its permissions"};
+      refuse(IRONCL_INCOMPATIBLE,
+             "is a library but not an IronCL plugin: it does not export " IRONCL_PLUGIN_QUERY_SYMBOL);
+    const std::uint32_t sanitizer = sanitizer_of_file(bytes);
+    step = IRONCL_STEP_SANITIZER;
+    check_sanitizer(sanitizer);
+    step = IRONCL_STEP_PREFLIGHT;
+  } catch (const Refused&) {
+    throw;
   } catch (const std::exception& error) {
-    if (Result handles = handle_left(path); !handles.ok()) return handles;
-    return {IRONCL_INCOMPATIBLE, "is not a shared library for this machine: " + std::string(error.what())};
+    check_handle_left(path);
+    const bool unread = dynamic_cast<const boost::interprocess::interprocess_exception*>(&error) != nullptr;
+    refuse(IRONCL_INCOMPATIBLE, "{}: {}{}", unread ? "cannot be read" : "is not a shared library for this machine",
+           error.what(), unread ? "; check its permissions" : "");
   }
-  return {};
 }
 
 }  // namespace ironcl::registry

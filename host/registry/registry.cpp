@@ -40,24 +40,23 @@ ReportRecord not_opened(std::uint32_t outcome, const Candidate& candidate, Resul
 
 }  // namespace
 
-Result Registry::create(const Options& options, std::unique_ptr<Registry>& registry) {
+std::unique_ptr<Registry> Registry::create(const Options& options) {
   Environment environment;
   if ((options.flags & IRONCL_REGISTRY_IGNORE_ENVIRONMENT) == 0) environment = read_environment();
   Verbosity verbosity;
   Result complaint;
   if (options.verbose) {
-    if (Result parsed = parse_verbosity(*options.verbose, verbosity); !parsed.ok()) return parsed;
+    verbosity = parse_verbosity(*options.verbose);
   } else if (environment.verbose) {
     // A typing error in a variable must not stop a program that works; it is said once, and warnings are shown.
-    complaint = parse_verbosity(*environment.verbose, verbosity);
+    complaint = result_of([&] { verbosity = parse_verbosity(*environment.verbose); });
     if (!complaint.ok()) verbosity.kinds = kError | kWarn;
   } else if (options.log) {
     verbosity.kinds = kError | kWarn;
   }
   auto logger = std::make_shared<Logger>(std::move(verbosity), options.log, options.log_context);
   if (!complaint.ok()) logger->write(kError, csv_field("IRONCL_VERBOSE: " + complaint.message));
-  registry.reset(new Registry(options, std::move(environment), std::move(logger)));
-  return {};
+  return std::unique_ptr<Registry>(new Registry(options, std::move(environment), std::move(logger)));
 }
 
 Registry::Registry(const Options& options, Environment environment, std::shared_ptr<Logger> logger)
@@ -73,18 +72,18 @@ Registry::~Registry() {
   logger_->close();
 }
 
-Result Registry::load_file(const std::string& path) {
-  if (is_shut_down()) return {IRONCL_INVALID_ARGUMENT, kShutDown};
+void Registry::load_file(const std::string& path) {
+  check_not_shut_down();
   const Candidate candidate = candidate_file(path, IRONCL_SOURCE_LOAD_FILE);
   if (candidate.problem.ok() && is_taken_file(candidate.id)) {
     report(not_opened(IRONCL_REPORT_DUPLICATE, candidate, {IRONCL_INVALID_ARGUMENT, "this file is loaded already"}));
-    return {IRONCL_INVALID_ARGUMENT, candidate.path.string() + ": this file is loaded already"};
+    boundary::invalid("{}: this file is loaded already", candidate.path.string());
   }
-  return consider(candidate);
+  check(consider(candidate));
 }
 
-Result Registry::discover() {
-  if (is_shut_down()) return {IRONCL_INVALID_ARGUMENT, kShutDown};
+void Registry::discover() {
+  check_not_shut_down();
   std::vector<Candidate> candidates;
   const auto add_directory = [&](const std::string& folder, std::uint32_t source, bool optional) {
     std::ranges::move(candidate_directory(folder, source, optional), std::back_inserter(candidates));
@@ -108,7 +107,6 @@ Result Registry::discover() {
       consider(candidate);
     }
   }
-  return {};
 }
 
 Result Registry::consider(const Candidate& candidate) {
@@ -191,9 +189,9 @@ void Registry::report(ReportRecord record) {
   report_.push_back(std::move(record));
 }
 
-bool Registry::is_shut_down() const {
+void Registry::check_not_shut_down() const {
   const std::lock_guard lock(mutex_);
-  return shut_down_;
+  if (shut_down_) boundary::invalid("{}", kShutDown);
 }
 
 bool Registry::is_taken_file(const FileId& id) const {

@@ -40,15 +40,15 @@ struct Environment {
   std::optional<std::string> verbose;  ///< IRONCL_VERBOSE: see log.h
 };
 
-/// Thread safe. `mutex_` guards the lists; it is never held while a plugin or a callback runs.
+/// Thread safe. `mutex_` guards the lists; it is never held while a plugin or a callback runs. What fails throws
+/// Refused.
 class Registry {
  public:
-  /// INVALID_ARGUMENT where options.verbose does not parse.
-  static Result create(const Options& options, std::unique_ptr<Registry>& registry);
+  static std::unique_ptr<Registry> create(const Options& options);
   ~Registry();
 
-  Result load_file(const std::string& path);
-  Result discover();
+  void load_file(const std::string& path);
+  void discover();
   void shutdown();
 
   std::uint32_t report_count() const;
@@ -72,7 +72,7 @@ class Registry {
   /// `record` is complete and its name reserved; else everything is undone in reverse and the library stays mapped.
   ReportRecord load(const Candidate& candidate, PluginRecord& record);
   void report(ReportRecord record);
-  bool is_shut_down() const;
+  void check_not_shut_down() const;
   bool is_taken_file(const FileId& id) const;
 
   const Options options_;
@@ -90,9 +90,9 @@ class Registry {
 };
 
 /// Implements ironcl_registry_find_device.
-Result find_device(const Registry& registry, std::string_view uri, ironcl_device_info& info);
+ironcl_device_info find_device(const Registry& registry, std::string_view uri);
 
 /// Implements ironcl_registry_select; `options` is complete. Calls supports() and visit without a lock.
-Result select_device(const Registry& registry, const ironcl_select_options& options, ironcl_device_info& info);
+ironcl_device_info select_device(const Registry& registry, const ironcl_select_options& options);
 
 }  // namespace ironcl::registry

@@ -51,17 +51,17 @@ std::string text_of(const std::vector<Uri>& uris) {
 }
 
 // `uris`: what was asked for; where a plugin of theirs has no device at all, the load report knows why.
-Result no_such_device(const Registry& registry, const std::vector<Uri>& uris,
-                      const std::vector<ironcl_device_info>& devices) {
+[[noreturn]] void no_such_device(const Registry& registry, const std::vector<Uri>& uris,
+                                 const std::vector<ironcl_device_info>& devices) {
   const std::string what = text_of(uris);
-  if (devices.empty()) return {IRONCL_UNAVAILABLE, what + ": there is no device: " + registry.why_no_device()};
+  if (devices.empty()) refuse(IRONCL_UNAVAILABLE, "{}: there is no device: {}", what, registry.why_no_device());
   std::string text = what + ": no such device; there are " + join(uris_of(devices), ", ");
   for (const Uri& uri : uris) {
     const auto of_it = [&](const ironcl_device_info& device) { return uri.plugin == device.plugin; };
     if (uri.is_auto() || std::ranges::any_of(devices, of_it)) continue;
     if (const std::string why = registry.why_no_device(uri.plugin); !why.empty()) text += "; " + why;
   }
-  return {IRONCL_UNAVAILABLE, std::move(text)};
+  throw Refused(IRONCL_UNAVAILABLE, text);
 }
 
 // The prefix of desc that both sides know, the rest zero. The plugin checks the original.
@@ -75,8 +75,10 @@ void ask(const ironcl_device_info& device, const ironcl_gemm_desc& desc, Finding
   finding.asked = true;
   finding.support = {};
   finding.support.struct_size = sizeof finding.support;
-  finding.result = call_plugin("supports", [&](ironcl_error* error) {
-    return device.api->supports(device.handle, &desc, &finding.support, error);
+  finding.result = result_of([&] {
+    call_plugin("supports", [&](ironcl_error* error) {
+      return device.api->supports(device.handle, &desc, &finding.support, error);
+    });
   });
   finding.support.struct_size = sizeof finding.support;
   finding.support.text[sizeof finding.support.text - 1] = '\0';
@@ -89,9 +91,10 @@ void ask(const ironcl_device_info& device, const ironcl_gemm_desc& desc, Finding
   } else if (const std::uint32_t weakest = known_part(desc).weakest_accuracy;
              finding.support.accuracy_class > weakest) {
     finding.reason = IRONCL_REASON_ACCURACY;
-    finding.result = {IRONCL_UNSUPPORTED,
-                      "its kernel is of accuracy class " + std::to_string(finding.support.accuracy_class) +
-                          ", weaker than the problem allows (weakest_accuracy " + std::to_string(weakest) + ")"};
+    finding.result = {
+        IRONCL_UNSUPPORTED,
+        fmt::format("its kernel is of accuracy class {}, weaker than the problem allows (weakest_accuracy {})",
+                    finding.support.accuracy_class, weakest)};
   }
 }
 
@@ -100,23 +103,26 @@ struct Preference {
   std::vector<Uri> uris;
   bool of_environment = false;
 
-  /// What is wrong about it, with the variable where that is where it came from: nobody has just typed that.
-  Result blame(Result result) const {
+  /// Runs `function`; what it is refused with names the variable where that is where the preference came from: nobody
+  /// has just typed that.
+  template <class Function>
+  void blame(Function&& function) const {
+    Result result = result_of(function);
     if (of_environment) result.message = "IRONCL_DEVICE: " + result.message;
-    return result;
+    check(result);
   }
 };
 
-Result preference_of(const Registry& registry, const ironcl_select_options& options, Preference& preference) {
+Preference preference_of(const Registry& registry, const ironcl_select_options& options) {
+  Preference preference;
   const std::string_view own = options.preference ? options.preference : "";
-  if (!own.empty() && own != "auto") return parse_uri_list(own, preference.uris);
+  const bool is_own = !own.empty() && own != "auto";
   const std::string& device = registry.environment().device;
-  if (!device.empty() && (options.flags & IRONCL_SELECT_IGNORE_ENVIRONMENT) == 0) {
-    preference.of_environment = true;
-    Result parsed = parse_uri_list(device, preference.uris);
-    return parsed.ok() ? parsed : preference.blame(std::move(parsed));
-  }
-  return parse_uri_list("auto", preference.uris);
+  preference.of_environment = !is_own && !device.empty() && (options.flags & IRONCL_SELECT_IGNORE_ENVIRONMENT) == 0;
+  preference.blame([&] {
+    preference.uris = parse_uri_list(is_own ? own : preference.of_environment ? std::string_view(device) : "auto");
+  });
+  return preference;
 }
 
 /// A problem as verbose lines, benchmarks and bug reports write it; null: "any problem".
@@ -177,24 +183,21 @@ std::vector<std::uint32_t> match_uri(const Uri& uri, const std::vector<ironcl_de
 
 }  // namespace
 
-Result find_device(const Registry& registry, std::string_view text, ironcl_device_info& info) {
-  Uri uri;
-  if (Result parsed = parse_uri(text, uri); !parsed.ok()) return parsed;
+ironcl_device_info find_device(const Registry& registry, std::string_view text) {
+  const Uri uri = parse_uri(text);
   if (uri.is_auto()) {
     ironcl_select_options options{};
     options.struct_size = sizeof options;
-    return select_device(registry, options, info);
+    return select_device(registry, options);
   }
   const std::vector<ironcl_device_info> devices = registry.devices();
   const std::vector<std::uint32_t> matches = match_uri(uri, devices);
-  if (matches.empty()) return no_such_device(registry, {uri}, devices);
-  info = devices[matches.front()];
-  return {};
+  if (matches.empty()) no_such_device(registry, {uri}, devices);
+  return devices[matches.front()];
 }
 
-Result select_device(const Registry& registry, const ironcl_select_options& options, ironcl_device_info& info) {
-  Preference preference;
-  if (Result parsed = preference_of(registry, options, preference); !parsed.ok()) return parsed;
+ironcl_device_info select_device(const Registry& registry, const ironcl_select_options& options) {
+  const Preference preference = preference_of(registry, options);
   const std::vector<Uri>& uris = preference.uris;
   const std::vector<ironcl_device_info> devices = registry.devices();
   const bool by_rule = std::ranges::any_of(uris, &Uri::is_auto);
@@ -230,15 +233,13 @@ Result select_device(const Registry& registry, const ironcl_select_options& opti
       reasons.push_back(std::string(device.uri) + ": " + finding.result.message);
     tell(registry, options, device, finding, finding.rank == 0);
   }
-  if (usable > 0) {
-    info = devices[*std::ranges::find_if(order, [&](std::uint32_t index) { return findings[index].rank == 0; })];
-    return {};
-  }
+  if (usable > 0)
+    return devices[*std::ranges::find_if(order, [&](std::uint32_t index) { return findings[index].rank == 0; })];
   if (devices.empty() || (order.empty() && !by_rule))
-    return preference.blame(no_such_device(registry, uris, devices));
-  if (order.empty()) return {IRONCL_UNAVAILABLE, "no device can be chosen automatically: " + join(reasons, "; ")};
-  if (all_invalid) return {IRONCL_INVALID_ARGUMENT, join(reasons, "; ")};
-  return {IRONCL_UNSUPPORTED, "no device runs " + problem_line(options.desc) + ": " + join(reasons, "; ")};
+    preference.blame([&] { no_such_device(registry, uris, devices); });
+  if (order.empty()) refuse(IRONCL_UNAVAILABLE, "no device can be chosen automatically: {}", join(reasons, "; "));
+  if (all_invalid) throw Refused(IRONCL_INVALID_ARGUMENT, join(reasons, "; "));
+  refuse(IRONCL_UNSUPPORTED, "no device runs {}: {}", problem_line(options.desc), join(reasons, "; "));
 }
 
 }  // namespace ironcl::registry

@@ -58,8 +58,8 @@ Process& process() {
 
 }  // namespace
 
-Result SharedPlugin::acquire(const ironcl_plugin* source, const ironcl_plugin& table, const PluginOptions& options,
-                             std::shared_ptr<Logger> logger, SharedPlugin& share) {
+SharedPlugin SharedPlugin::acquire(const ironcl_plugin* source, const ironcl_plugin& table,
+                                   const PluginOptions& options, std::shared_ptr<Logger> logger) {
   Process& all = process();
   std::unique_lock lock(all.mutex);
   auto& slot = all.entries[source];
@@ -82,32 +82,32 @@ Result SharedPlugin::acquire(const ironcl_plugin* source, const ironcl_plugin& t
     entry.attach(logger);
     entry.busy = true;
     lock.unlock();
-    Result result = call_plugin("load", [&](ironcl_error* error) {
-      return entry.table.load(&entry.host, items.empty() ? nullptr : items.data(),
-                              static_cast<std::uint32_t>(items.size()), error);
+    const Result result = result_of([&] {
+      call_plugin("load", [&](ironcl_error* error) {
+        return entry.table.load(&entry.host, items.empty() ? nullptr : items.data(),
+                                static_cast<std::uint32_t>(items.size()), error);
+      });
     });
     lock.lock();
     entry.busy = false;
     if (result.ok()) entry.shares = 1;
     lock.unlock();
     all.idle.notify_all();
-    if (!result.ok()) {
-      entry.detach(logger);
-      return result;
-    }
+    if (!result.ok()) entry.detach(logger);
+    check(result);
   } else {
     if (options != entry.options)
-      return {IRONCL_INVALID_ARGUMENT,
-              "another registry of this process has loaded it with other options; "
-              "give the same, or shut that registry down first"};
+      boundary::invalid(
+          "another registry of this process has loaded it with other options; give the same, or shut that registry "
+          "down first");
     ++entry.shares;
     lock.unlock();
     entry.attach(logger);
   }
-  share.reset();
+  SharedPlugin share;
   share.entry_ = &entry;
   share.logger_ = std::move(logger);
-  return {};
+  return share;
 }
 
 bool SharedPlugin::reset() noexcept {

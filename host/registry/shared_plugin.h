@@ -8,29 +8,28 @@
 #include <utility>
 #include <vector>
 
-#include "host/include/ironcl/plugin.h"
 #include "host/registry/log.h"
 
 namespace ironcl::registry {
 
-/// A call into a plugin that may break the rules: what it throws becomes INTERNAL.
-/// `function` is ironcl_status(ironcl_error*); the result has the plugin's message, or `what` where it gave none.
+/// A call into a plugin that may break the rules: what it throws becomes INTERNAL. `function` is
+/// ironcl_status(ironcl_error*); Refused has the plugin's message, or `what` where it gave none.
 template <class Function>
-Result call_plugin(const char* what, Function&& function) {
+void call_plugin(const char* what, Function&& function) {
   ironcl_error error{};
   error.struct_size = sizeof error;
   ironcl_status status = IRONCL_OK;
   try {
     status = std::forward<Function>(function)(&error);
   } catch (const std::exception& thrown) {
-    return {IRONCL_INTERNAL, std::string(what) + " threw an exception, which a plugin must not: " + thrown.what()};
+    refuse(IRONCL_INTERNAL, "{} threw an exception, which a plugin must not: {}", what, thrown.what());
   } catch (...) {
-    return {IRONCL_INTERNAL, std::string(what) + " threw something, which a plugin must not"};
+    refuse(IRONCL_INTERNAL, "{} threw something, which a plugin must not", what);
   }
-  if (status == IRONCL_OK) return {};
+  if (status == IRONCL_OK) return;
   error.message[sizeof error.message - 1] = '\0';
-  return {status, error.message[0] != '\0' ? error.message : std::string(what) + " failed and gave no message",
-          error.native_code};
+  throw Refused(status, error.message[0] != '\0' ? error.message : fmt::format("{} failed and gave no message", what),
+                error.native_code);
 }
 
 using PluginOptions = std::vector<std::pair<std::string, std::string>>;
@@ -43,9 +42,9 @@ using PluginOptions = std::vector<std::pair<std::string, std::string>>;
 class SharedPlugin {
  public:
   /// Loads `table` (complete, of `source`), or takes a share where that has happened: then `options` must be the
-  /// same. `logger` gets the plugin's lines for as long as this share lives.
-  static Result acquire(const ironcl_plugin* source, const ironcl_plugin& table, const PluginOptions& options,
-                        std::shared_ptr<Logger> logger, SharedPlugin& share);
+  /// same. `logger` gets the plugin's lines for as long as this share lives. Throws Refused.
+  static SharedPlugin acquire(const ironcl_plugin* source, const ironcl_plugin& table, const PluginOptions& options,
+                              std::shared_ptr<Logger> logger);
 
   SharedPlugin() = default;
   SharedPlugin(SharedPlugin&& other) noexcept

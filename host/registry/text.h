@@ -9,10 +9,13 @@
 #include <vector>
 
 #include "backends/words.h"
-#include "host/include/ironcl/plugin.h"
+#include "host/boundary/structs.h"
 #include "host/report/visible.h"
 
 namespace ironcl::registry {
+
+using boundary::refuse;
+using boundary::Refused;
 
 /// A status with its message. OK has no message.
 struct Result {
@@ -21,6 +24,26 @@ struct Result {
   std::int32_t native_code = 0;
   bool ok() const { return status == IRONCL_OK; }
 };
+
+/// What `function` is refused with; OK where it is not.
+template <class Function>
+Result result_of(Function&& function) {
+  try {
+    function();
+    return {};
+  } catch (const Refused& refused) {
+    return {refused.status(), refused.what(), refused.native_code()};
+  } catch (const std::bad_alloc&) {
+    return {IRONCL_OUT_OF_HOST_MEMORY, "the host is out of memory"};
+  } catch (const std::exception& error) {
+    return {IRONCL_INTERNAL, error.what()};
+  }
+}
+
+/// Throws Refused where the result is not OK.
+inline void check(const Result& result) {
+  if (!result.ok()) throw Refused(result.status, result.message, result.native_code);
+}
 
 /// The parts of `text` between separators; empty parts are left out.
 inline std::vector<std::string> split(std::string_view text, char separator) {

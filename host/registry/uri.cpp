@@ -4,10 +4,6 @@
 namespace ironcl::registry {
 namespace {
 
-bool parse_index(std::string_view text, std::optional<std::uint32_t>& index) {
-  return (index = words::number<std::uint32_t>(text)).has_value();
-}
-
 std::uint32_t parse_type(std::string_view text) {
   for (const std::uint32_t type :
        {IRONCL_DEVICE_CPU, IRONCL_DEVICE_GPU, IRONCL_DEVICE_ACCELERATOR, IRONCL_DEVICE_MODEL}) {
@@ -17,39 +13,37 @@ std::uint32_t parse_type(std::string_view text) {
 }
 
 bool parse_parts(std::string_view text, Uri& uri) {
+  const auto is_index = [&](std::string_view part) {
+    return (uri.index = words::number<std::uint32_t>(part)).has_value();
+  };
   if (text == "auto") return true;
   const auto parts = words::split(text, ':');
   uri.plugin = parts[0];
   if (!is_plugin_name(uri.plugin) || uri.plugin == "auto" || parts.size() > 3) return false;
   if (parts.size() == 1) return true;
-  if (parts.size() == 2 && parse_index(parts[1], uri.index)) return true;
+  if (parts.size() == 2 && is_index(parts[1])) return true;
   uri.type = parse_type(parts[1]);
   if (uri.type == 0) return false;
-  return parts.size() == 2 || parse_index(parts[2], uri.index);
+  return parts.size() == 2 || is_index(parts[2]);
 }
 
 }  // namespace
 
-Result parse_uri(std::string_view text, Uri& uri) {
-  Uri result{.text = std::string(text), .plugin = {}, .index = {}, .type = 0};
-  if (!parse_parts(text, result))
-    return {
-        IRONCL_INVALID_ARGUMENT,
-        fmt::format("'{}' is not a device URI; write PLUGIN, PLUGIN:INDEX, PLUGIN:TYPE, PLUGIN:TYPE:INDEX or auto, "
-                    "with TYPE one of cpu, gpu, accelerator, model: opencl:0, opencl:gpu, opencl:cpu:1, ironwood:0",
-                    result.text)};
-  uri = std::move(result);
-  return {};
+Uri parse_uri(std::string_view text) {
+  Uri uri{.text = std::string(text), .plugin = {}, .index = {}, .type = 0};
+  if (!parse_parts(text, uri))
+    boundary::invalid(
+        "'{}' is not a device URI; write PLUGIN, PLUGIN:INDEX, PLUGIN:TYPE, PLUGIN:TYPE:INDEX or auto, with TYPE one "
+        "of cpu, gpu, accelerator, model: opencl:0, opencl:gpu, opencl:cpu:1, ironwood:0",
+        text);
+  return uri;
 }
 
-Result parse_uri_list(std::string_view text, std::vector<Uri>& uris) {
-  std::vector<Uri> result;
-  for (const std::string& part : split(text, ',')) {
-    if (Result parsed = parse_uri(part, result.emplace_back()); !parsed.ok()) return parsed;
-  }
-  if (result.empty()) return {IRONCL_INVALID_ARGUMENT, fmt::format("'{}' names no device", text)};
-  uris = std::move(result);
-  return {};
+std::vector<Uri> parse_uri_list(std::string_view text) {
+  std::vector<Uri> uris;
+  for (const std::string& part : split(text, ',')) uris.push_back(parse_uri(part));
+  if (uris.empty()) boundary::invalid("'{}' names no device", text);
+  return uris;
 }
 
 }  // namespace ironcl::registry

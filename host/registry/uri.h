@@ -21,11 +21,11 @@ struct Uri {
   bool is_auto() const { return plugin.empty(); }
 };
 
-/// INVALID_ARGUMENT with the grammar where `text` is not a URI.
-Result parse_uri(std::string_view text, Uri& uri);
+/// Throws Refused INVALID_ARGUMENT with the grammar where `text` is not a URI.
+Uri parse_uri(std::string_view text);
 
-/// A ','-separated list with at least one URI.
-Result parse_uri_list(std::string_view text, std::vector<Uri>& uris);
+/// A ','-separated list with at least one URI. Throws Refused INVALID_ARGUMENT.
+std::vector<Uri> parse_uri_list(std::string_view text);
 
 /// "cpu", "gpu", "accelerator", "model"; "unknown" else.
 const char* device_type_name(std::uint32_t type);

@@ -56,7 +56,7 @@ void check_a_rows(const backend::GemmDesc& plan, std::int64_t m, std::int64_t a_
 }
 
 std::shared_ptr<backend::Weights> plan_weights(ironcl_weights weights, const GemmOp& plan) {
-  require(weights, "gemm_args.weights");
+  require("gemm_args.weights", weights);
   if (weights->device != plan.device) {
     invalid("gemm_args.weights are of another device; prepare them on the plan's device");
   }

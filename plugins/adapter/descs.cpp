@@ -120,11 +120,11 @@ backend::Options plan_options(const ironcl_chain* chain) {
   if (options.count > kMostOptions) {
     invalid("options.count is {}, expected at most {}", options.count, kMostOptions);
   }
-  if (options.count != 0) require(options.items, "options.items");
+  if (options.count != 0) require("options.items", options.items);
   for (std::uint32_t i = 0; i < options.count; ++i) {
     const ironcl_key_value& item = options.items[i];
-    require(item.key, fmt::format("options.items[{}].key", i));
-    require(item.value, fmt::format("options.items[{}].value", i));
+    require(fmt::format("options.items[{}].key", i), item.key);
+    require(fmt::format("options.items[{}].value", i), item.value);
     for (const auto& [key, value] : out) {
       if (key == item.key) invalid("options: \"{}\" occurs twice; give it once", key);
     }
@@ -135,14 +135,14 @@ backend::Options plan_options(const ironcl_chain* chain) {
 
 /// That the bytes of B and of its scales are there.
 void check_memory(const ironcl_weights_desc& abi, const backend::WeightsDesc& out) {
-  require(abi.data, "weights_desc.data");
+  require("weights_desc.data", abi.data);
   const std::uint64_t data = bytes_of(out.matrices * out.n, out.ld, out.k, out.dtype);
   if (abi.data_bytes < data) {
     kWeights.invalid("data_bytes is {}, expected at least {} for {} [{}, {}] {} with ld {}", abi.data_bytes, data,
                      out.matrices, out.n, out.k, shown(out.dtype), out.ld);
   }
   if (out.scale.dtype != DType::none) {
-    require(abi.scales, "weights_desc.scales");
+    require("weights_desc.scales", abi.scales);
     const std::int64_t rows = out.scale.grid.scale_rows(out.n), cols = out.scale.grid.scale_cols(out.k);
     const std::uint64_t scales = bytes_of(out.matrices * rows, out.scale.ld, cols, out.scale.dtype);
     if (abi.scale_bytes < scales) {
@@ -155,7 +155,7 @@ void check_memory(const ironcl_weights_desc& abi, const backend::WeightsDesc& ou
     kWeights.invalid("scales are given, but scale.dtype is none; give the dtype, or neither");
   }
   if (out.scale.global) {
-    require(abi.global_scales, "weights_desc.global_scales");
+    require("weights_desc.global_scales", abi.global_scales);
   } else if (abi.global_scales != nullptr) {
     kWeights.invalid("global_scales are given, but scale.global_dtype is none; give the dtype, or neither");
   }

@@ -6,7 +6,6 @@
 #include <cstdint>
 
 #include "plugins/adapter/entries.h"
-#include "plugins/adapter/guard.h"
 #include "plugins/adapter/handles.h"
 #include "plugins/adapter/instance.h"
 #include "plugins/adapter/structs.h"
@@ -15,7 +14,7 @@
 namespace ironcl::adapter {
 
 const std::shared_ptr<DeviceState>& state_of(ironcl_device device) {
-  require(device, "device");
+  require("device", device);
   if (device->state == nullptr) invalid("device: its plugin was unloaded; call load() and enumerate() again");
   check_process(device->state->process);
   return device->state;
@@ -23,7 +22,7 @@ const std::shared_ptr<DeviceState>& state_of(ironcl_device device) {
 
 void check_process(pid_t process) {
   if (const pid_t here = getpid(); here != process) {
-    refuse(backend::Status::unavailable,
+    refuse(IRONCL_UNAVAILABLE,
            "this process ({}) was forked from the one that loaded the plugin ({}), and a driver does not "
            "survive that: load plugins after the fork, or let the child call exec",
            here, process);
@@ -39,7 +38,7 @@ constexpr std::uint32_t bit(bool set, std::uint32_t cap) { return set ? cap : 0;
 /// Throws internal where a backend handed out nothing.
 template <class T>
 std::shared_ptr<T> made(std::shared_ptr<T> object, std::string_view what) {
-  if (object == nullptr) refuse(backend::Status::internal, "the backend made no {}", what);
+  if (object == nullptr) refuse(IRONCL_INTERNAL, "the backend made no {}", what);
   return object;
 }
 
@@ -107,9 +106,9 @@ ironcl_status device_query(ironcl_device device, const char* key, const void* de
                            uint64_t* out_size, ironcl_error* error) {
   return guard("device_query", error, [&] {
     const auto& state = state_of(device);
-    require(key, "key");
-    require(out_size, "out_size");
-    if (capacity != 0) require(out_text, "out_text");
+    require("key", key);
+    require("out_size", out_size);
+    if (capacity != 0) require("out_text", out_text);
     std::string text;
     if (desc == nullptr) {
       text = state->device->query(key, nullptr);
@@ -126,7 +125,7 @@ ironcl_status queue_create(ironcl_device device, uint32_t flags, ironcl_queue* o
   return guard("queue_create", error, [&] {
     const auto& state = state_of(device);
     check_flags(flags, 0, {});
-    require(out_queue, "out_queue");
+    require("out_queue", out_queue);
     *out_queue = new ironcl_queue_t{{}, state, made(state->device->create_queue(), "queue")};
   });
 }
@@ -154,7 +153,7 @@ ironcl_status buffer_create(ironcl_device device, const ironcl_buffer_desc* desc
     const auto& state = state_of(device);
     const auto known = read_struct(desc, "buffer_desc", 0, IRONCL_CHAIN_NATIVE_MEMORY);
     if (known.size == 0) invalid("buffer_desc.size is 0, expected at least 1 byte");
-    require(out_buffer, "out_buffer");
+    require("out_buffer", out_buffer);
     auto handle = std::make_unique<ironcl_buffer_t>();
     handle->device = state;
     if (const auto* part = find_in_chain(known.next, IRONCL_CHAIN_NATIVE_MEMORY, "buffer_desc")) {
@@ -163,7 +162,7 @@ ironcl_status buffer_create(ironcl_device device, const ironcl_buffer_desc* desc
         unimplemented("native_memory.kind is {}; this plugin knows 1 (host pointer), 2 (cl_mem) and 3 (pinned host)",
                       memory.kind);
       }
-      require(memory.handle, "native_memory.handle");
+      require("native_memory.handle", memory.handle);
       if (memory.kind == IRONCL_MEMORY_HOST_POINTER) {
         check_host_memory(memory.handle, known.size, *state);
       }
@@ -186,7 +185,7 @@ ironcl_status write(ironcl_queue queue, ironcl_span dst, const void* src, uint32
   return guard("write", error, [&] {
     usable(queue, "queue");
     const backend::Span span = transfer_span(dst, "dst", *queue->device);
-    require(src, "src");
+    require("src", src);
     if (host_semantics > IRONCL_HOST_STABLE_UNTIL_EVENT) {
       unimplemented("host_semantics is {}; this plugin knows 0 and 1", host_semantics);
     }
@@ -200,7 +199,7 @@ ironcl_status read(ironcl_queue queue, ironcl_span src, void* dst, ironcl_event*
   return guard("read", error, [&] {
     usable(queue, "queue");
     const backend::Span span = transfer_span(src, "src", *queue->device);
-    require(dst, "dst");
+    require("dst", dst);
     enqueue_with_event(*queue, out_event, [&] { return queue->queue->read(span, dst); });
   });
 }
@@ -210,7 +209,7 @@ ironcl_status weights_prepare(ironcl_device device, const ironcl_weights_desc* d
   return guard("weights_prepare", error, [&] {
     const auto& state = state_of(device);
     const backend::WeightsDesc known = adapter::read(desc, *state);
-    require(out_weights, "out_weights");
+    require("out_weights", out_weights);
     auto weights = made(state->device->prepare_weights(known), "weights");
     *out_weights = new ironcl_weights_t{{},      state,          std::move(weights), known.n,
                                         known.k, known.matrices, known.dtype,        known.scale};
@@ -222,11 +221,11 @@ ironcl_status weights_export(ironcl_weights weights, void* data, uint64_t data_b
   return guard("weights_export", error, [&] {
     usable(weights, "weights");
     backend::Weights& held = *weights->weights;
-    require(data, "data");
+    require("data", data);
     if (data_bytes < held.data_bytes()) {
       invalid("data_bytes is {}, expected at least {} (weights_info.data_bytes)", data_bytes, held.data_bytes());
     }
-    if (held.scale_bytes() != 0) require(scales, "scales");
+    if (held.scale_bytes() != 0) require("scales", scales);
     if (scale_bytes < held.scale_bytes()) {
       invalid("scale_bytes is {}, expected at least {} (weights_info.scale_bytes)", scale_bytes, held.scale_bytes());
     }
@@ -258,7 +257,7 @@ ironcl_status event_wait(ironcl_event event, uint64_t timeout_ns, ironcl_error* 
       case backend::Status::timeout:
         return fail(error, IRONCL_TIMEOUT, "event_wait: the command has not ended yet; wait again", 0);
       default:
-        refuse(backend::Status::internal, "event_wait: the backend returned a failure instead of throwing it");
+        refuse(IRONCL_INTERNAL, "event_wait: the backend returned a failure instead of throwing it");
     }
   });
 }

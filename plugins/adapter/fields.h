@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of single fields that several descriptions have: types, sizes, leading dimensions, scales, quantisers. Each
-// throws backend::Error as validate.h says. Next door: descs.cpp, descs_experts.cpp.
+// throws as validate.h says. Next door: descs.cpp, descs_experts.cpp.
 #pragma once
 
 #include <fmt/format.h>

@@ -107,7 +107,7 @@ const std::shared_ptr<DeviceState>& state_of(ironcl_device device);
 /// NULL, unavailable in a forked child. `what` names it.
 template <class Handle>
 Handle& usable(Handle* handle, std::string_view what) {
-  require(handle, what);
+  require(what, handle);
   check_process(handle->device->process);
   return *handle;
 }
@@ -119,7 +119,7 @@ void enqueue_with_event(const ironcl_queue_t& queue, ironcl_event* out_event, Co
   auto handle = out_event == nullptr ? nullptr : std::make_unique<ironcl_event_t>();
   auto event = command();
   if (handle == nullptr) return;
-  if (event == nullptr) refuse(backend::Status::internal, "the backend made no event");
+  if (event == nullptr) refuse(IRONCL_INTERNAL, "the backend made no event");
   handle->device = queue.device;
   handle->event = std::move(event);
   *out_event = handle.release();

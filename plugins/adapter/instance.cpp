@@ -56,10 +56,10 @@ namespace {
 
 backend::Options load_options(const ironcl_key_value* options, std::uint32_t count) {
   backend::Options out;
-  if (count != 0) require(options, "options");
+  if (count != 0) require("options", options);
   for (std::uint32_t i = 0; i < count; ++i) {
-    require(options[i].key, fmt::format("options[{}].key", i));
-    require(options[i].value, fmt::format("options[{}].value", i));
+    require(fmt::format("options[{}].key", i), options[i].key);
+    require(fmt::format("options[{}].value", i), options[i].value);
     out.emplace_back(options[i].key, options[i].value);
   }
   return out;
@@ -102,7 +102,7 @@ void Instance::load(const ironcl_host* host, const ironcl_key_value* options, st
   if (host != nullptr) {
     known = read_struct(host, "host");
     if (known.abi_major != IRONCL_ABI_MAJOR) {
-      refuse(backend::Status::incompatible,
+      refuse(IRONCL_INCOMPATIBLE,
              "load: the host speaks ABI {}.{}, this plugin {}.{}; the major versions must be the same",
              known.abi_major, known.abi_minor, IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
     }
@@ -113,7 +113,7 @@ void Instance::load(const ironcl_host* host, const ironcl_key_value* options, st
   log_->lend(host == nullptr ? nullptr : &known);
   try {
     state->backend = make_(given, log_);
-    if (state->backend == nullptr) refuse(backend::Status::internal, "load: the backend's factory returned nothing");
+    if (state->backend == nullptr) refuse(IRONCL_INTERNAL, "load: the backend's factory returned nothing");
   } catch (...) {
     log_->lend(nullptr);
     throw;
@@ -147,8 +147,8 @@ void Instance::unload() noexcept {
 }
 
 void Instance::enumerate(ironcl_device* out_devices, std::uint32_t capacity, std::uint32_t* out_count) {
-  require(out_count, "out_count");
-  if (capacity != 0) require(out_devices, "out_devices");
+  require("out_count", out_count);
+  if (capacity != 0) require("out_devices", out_devices);
   if (const pid_t process = process_; process != 0) check_process(process);
   const std::lock_guard lock(mutex_);
   if (state_ == nullptr) invalid("enumerate: \"{}\" is not loaded; call load() first", name_);
@@ -168,15 +168,15 @@ void Instance::import_device(const ironcl_native_device* desc, ironcl_device* ou
   if (known.kind != IRONCL_NATIVE_OPENCL) {
     unimplemented("native_device.kind is {}; this plugin knows 1 (OpenCL)", known.kind);
   }
-  require(known.device, "native_device.device");
-  require(known.context, "native_device.context");
-  require(out_device, "out_device");
+  require("native_device.device", known.device);
+  require("native_device.context", known.context);
+  require("out_device", out_device);
   if (const pid_t process = process_; process != 0) check_process(process);
   const std::lock_guard lock(mutex_);
   if (state_ == nullptr) invalid("device_import: \"{}\" is not loaded; call load() first", name_);
   const auto device = state_->backend->import_device(
       {static_cast<backend::NativeDevice::Kind>(known.kind), known.device, known.context});
-  if (device == nullptr) refuse(backend::Status::internal, "device_import: the backend made no device");
+  if (device == nullptr) refuse(IRONCL_INTERNAL, "device_import: the backend made no device");
   auto& imported = state_->imported;
   auto found = std::find_if(imported.begin(), imported.end(),
                             [&](const auto& handle) { return handle->state->device == device; });

@@ -6,7 +6,6 @@
 #include <cstring>
 
 #include "plugins/adapter/entries.h"
-#include "plugins/adapter/guard.h"
 #include "plugins/adapter/handles.h"
 #include "plugins/adapter/structs.h"
 #include "plugins/adapter/validate.h"
@@ -21,7 +20,7 @@ struct Head {
 };
 
 std::uint32_t kind_of(const void* in, std::string_view what) {
-  require(in, what);
+  require(what, in);
   Head head;
   std::memcpy(&head.struct_size, in, sizeof head.struct_size);
   if (head.struct_size < sizeof head) {
@@ -62,7 +61,7 @@ void make_object(Operation& operation) {
   std::visit(
       [](auto& op) {
         op.object = make(*op.device->device, op.desc);
-        if (op.object == nullptr) refuse(backend::Status::internal, "the backend made no operation");
+        if (op.object == nullptr) refuse(IRONCL_INTERNAL, "the backend made no operation");
         if constexpr (requires { op.workspace_bytes; }) op.workspace_bytes = op.object->info().workspace_bytes;
       },
       operation);
@@ -107,7 +106,7 @@ ironcl_status supports(ironcl_device device, const void* desc, ironcl_support* o
 ironcl_status op_create(ironcl_device device, const void* desc, ironcl_op* out_op, ironcl_error* error) {
   return guard("op_create", error, [&] {
     const auto& state = state_of(device);
-    require(out_op, "out_op");
+    require("out_op", out_op);
     auto handle = std::make_unique<ironcl_op_t>();
     handle->device = state;
     handle->operation = described(desc, state);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What a call brings: a list of its operands, from which all checks are made: inside their buffers, large enough,
-// aligned, apart. Throws backend::Error as validate.h says. Next door: args.cpp (the lists).
+// aligned, apart. Throws as validate.h says. Next door: args.cpp (the lists).
 #pragma once
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Descriptions and arguments that cross the boundary, checked and turned into those of backends/interface.h. What a
 // struct says about itself is checked here and nowhere else; what a device can do is the backend's answer. Each
-// function throws backend::Error: invalid_argument (a rule of plugin.h is broken) or unimplemented (a value that only
+// function throws Refused: invalid (a rule of plugin.h is broken) or unimplemented (a value that only
 // a newer header can have). The text names the field, what it is, what was expected, and what to do.
 #pragma once
 
