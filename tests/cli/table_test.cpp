@@ -22,7 +22,7 @@ Table sample() {
                {"bytes", "size", Kind::bytes},
                {"error", "error", Kind::number}});
   table.add({std::string("q_proj, the \"first\""), std::int64_t{2048}, 1234567.0, 3145728.0, 0.123456});
-  table.add({std::string("a|b"), std::int64_t{7}, {}, 640.0, kNan});
+  table.add({std::string("a|b"), std::int64_t{7}, nullptr, 640.0, kNan});
   return table;
 }
 
