@@ -16,7 +16,6 @@
 #include <stdexcept>
 #include <string>
 #include <string_view>
-#include <type_traits>
 #include <utility>
 
 #include "host/include/ironcl/plugin_ops.h"
@@ -180,7 +179,22 @@ void write_struct(T* out, const T& full) noexcept {
               std::max(count, kHead) - kHead);
 }
 
-/// Runs `body`, which returns nothing or a status. Nothing leaves: Refused is its own status, bad_alloc
+/// A slot's name as a template argument.
+template <std::size_t N>
+struct SlotName {
+  char text[N]{};
+  constexpr SlotName(const char (&name)[N]) { std::copy_n(name, N, text); }  // NOLINT: a literal is the argument
+};
+
+/// The last of the arguments of a slot: where to put what went wrong; null where it has no such place.
+inline ironcl_error* error_of() noexcept { return nullptr; }
+inline ironcl_error* error_of(ironcl_error* error) noexcept { return error; }
+template <class First, class... Rest>
+ironcl_error* error_of(First, Rest... rest) noexcept {
+  return error_of(rest...);
+}
+
+/// Runs `body`. Nothing leaves: Refused is its own status, bad_alloc
 /// OUT_OF_HOST_MEMORY, anything else INTERNAL. `slot`: of a plugin's table, for which that is a bug; empty elsewhere.
 template <class Body>
 ironcl_status guard(const char* slot, ironcl_error* error, Body&& body) noexcept {
@@ -191,7 +205,6 @@ ironcl_status guard(const char* slot, ironcl_error* error, Body&& body) noexcept
     return fail(error, IRONCL_INTERNAL, message);
   };
   try {
-    if constexpr (!std::is_void_v<std::invoke_result_t<Body>>) return body();
     body();
     return IRONCL_OK;
   } catch (const Refused& refused) {

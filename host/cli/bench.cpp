@@ -10,6 +10,7 @@
 
 #include "backends/words.h"
 #include "host/cli/command.h"
+#include "host/layer/expected.h"
 #include "host/layer/synthetic.h"
 #include "host/report/units.h"
 
@@ -277,6 +278,42 @@ bool bench_chain(const Device& device, const std::vector<MeasuredLayer>& product
         layers, bytes, settings, copy_bytes_per_second, row);
     row["products"] = static_cast<std::int64_t>(products.size());
     row["variants"] = variants;
+  });
+}
+
+bool bench_mlp(const Device& device, const MeasuredLayer& gate_up, const MeasuredLayer& then, std::int64_t rows,
+               std::size_t layers, const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table) {
+  const BenchRow begin = {{"device", device.uri()}, {"m", rows}, {"form", "two products"}, {"products", 2}};
+  return table.attempt(begin, [&](BenchRow& row) {
+    report::Problem both = gate_up.problem, down = then.problem;
+    both.m = down.m = rows;
+    both.n /= 2;
+    both.activation = numerics::Activation::silu;
+    const bool codes = layer::hands_on_codes(&device, rows, static_cast<double>(rows));
+    both.d = codes ? down.a : numerics::DType::f32;
+    if (codes) both.d_scale = {numerics::DType::f32, {1, down.a_scale.grid.group_cols}};
+    down.a_source = codes ? numerics::DType::none : numerics::DType::f32;
+    const layer::MadeOperands of_both = layer::make_operands(both, settings.seed),
+                              of_down = layer::make_operands(down, settings.seed + 1);
+    layer::Runner runner(device, layer::graph_of(both, down), rows);
+    for (std::size_t copy = 0; copy < layers; ++copy) {
+      runner.prepare(0, of_both.b, of_both.b_scale);
+      runner.prepare(1, of_down.b, of_down.b_scale);
+    }
+    const std::vector<layer::Brought> brought = {{"x", of_both.a}};
+    layer::Oracle oracle(
+        [&](const layer::ProductOp& op, std::int64_t) {
+          const layer::MadeOperands& of = op.matrix == layer::Projection::down ? of_down : of_both;
+          return layer::StackedMatrices{1, op.problem.b_rows(), op.problem.k, of.b, of.b_scale};
+        },
+        rows, brought);
+    layer::Execution call(device, runner, rows, brought);
+    add_check(row, call.check(layer::expect(std::move(oracle), runner.graph(), settings.check_rows)));
+    const std::vector<layer::PlanInfo> plans = runner.plans();
+    row["variants"] = plans[0].variant + ", " + plans[1].variant;
+    time_chain(
+        device, [&](Queue& queue) { call.submit(queue); }, layers,
+        tuning::least_bytes_of(both) + tuning::least_bytes_of(down), settings, copy_bytes_per_second, row);
   });
 }
 

@@ -81,10 +81,9 @@ BenchTable chain_table(BenchTable::Say say);
 bool bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
                  std::size_t layers, const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table);
 
-/// The gated MLP of `both`, whose N are gate and up, and `down`, for `rows` rows: as two products with the activation
-/// in the first, and as two with an activation between them, each over `layers` copies of the weights in turns, back
-/// to back. False where a check failed.
-bool bench_mlp(const Device& device, const MeasuredLayer& both, const MeasuredLayer& down, std::int64_t rows,
+/// The gated MLP of gate and up, as one product with the activation, and `down`, for `rows` rows, over `layers`
+/// copies of the weights in turns, back to back. False where the check failed.
+bool bench_mlp(const Device& device, const MeasuredLayer& gate_up, const MeasuredLayer& down, std::int64_t rows,
                std::size_t layers, const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table);
 
 /// Bytes of codes and scales of an expert's three matrices.

@@ -56,7 +56,7 @@ class BenchCommand final : public Command {
         ->option_text("LAYERS");
     app.add_flag("--mlp", mlp_,
                  "with --chain: gate_up_proj and down_proj of --model (or the two of --shape) as a gated MLP: two\n"
-                 "products, the activation in the first, beside the same with an activation of its own between them");
+                 "products, the activation in the first");
     app.add_option("--device", uris_, "device URI; may be repeated (default: all devices but models)")
         ->option_text("URI");
     ranks_.declare(app);

@@ -19,19 +19,8 @@ namespace ironcl::registry {
 
 namespace detail {
 
-/// A slot's name as a template argument.
-template <std::size_t N>
-struct SlotName {
-  char text[N]{};
-  constexpr SlotName(const char (&name)[N]) { std::copy_n(name, N, text); }  // NOLINT: a literal is the argument
-};
-
-inline ironcl_error* error_of() noexcept { return nullptr; }
-inline ironcl_error* error_of(ironcl_error* error) noexcept { return error; }
-template <class First, class... Rest>
-ironcl_error* error_of(First, Rest... rest) noexcept {
-  return error_of(rest...);
-}
+using boundary::error_of;
+using boundary::SlotName;
 
 template <SlotName Name, class Function>
 struct Stub;

@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "plugins/adapter/spans.h"
-#include "plugins/adapter/structs.h"
 #include "plugins/adapter/validate.h"
 
 namespace ironcl::adapter {

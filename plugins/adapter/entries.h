@@ -1,18 +1,47 @@
 // SPDX-License-Identifier: Apache-2.0
-// The functions of the table: one per slot, with its name and type, and its contract in ironcl/plugin.h. Next door:
-// plugin_definition.h (puts them into a table).
+// The functions of the table: one per slot, with its name and parameters, and its contract in ironcl/plugin.h. What
+// they throw becomes a status in Entry. Next door: plugin_definition.h (puts them into a table).
 #pragma once
 
-#include <type_traits>
+#include <utility>
 
+#include "backends/interface.h"
+#include "host/boundary/structs.h"
 #include "host/include/ironcl/fields.h"
-#include "host/include/ironcl/plugin_ops.h"
 
-namespace ironcl::adapter::entries {
+namespace ironcl::adapter {
 
-#define IRONCL_ENTRY(slot) \
-  std::remove_pointer_t<decltype(ironcl_plugin::slot)> slot;  // NOLINT(bugprone-macro-parentheses): a declarator
+/// `function` as the slot that has its parameters; of those that give a status the last one is the error.
+template <class Slot>
+struct Entry;
+template <class... Args>
+struct Entry<void (*)(Args...)> {
+  using Function = void(Args...);
+  template <boundary::SlotName Name, Function* function>
+  static void call(Args... args) {
+    function(args...);
+  }
+};
+template <class... Args>
+struct Entry<ironcl_status (*)(Args...)> {
+  using Function = void(Args...);
+  template <boundary::SlotName Name, Function* function>
+  static ironcl_status call(Args... args) noexcept {
+    return boundary::guard(Name.text, boundary::error_of(args...), [&] {
+      try {
+        function(args...);
+      } catch (const backend::Error& thrown) {
+        throw boundary::Refused(static_cast<ironcl_status>(thrown.status()), thrown.what(), thrown.native_code());
+      }
+    });
+  }
+};
+
+namespace entries {
+
+#define IRONCL_ENTRY(slot) Entry<decltype(ironcl_plugin::slot)>::Function slot;
 IRONCL_FOR_EACH_SLOT(IRONCL_ENTRY)
 #undef IRONCL_ENTRY
 
-}  // namespace ironcl::adapter::entries
+}  // namespace entries
+}  // namespace ironcl::adapter

@@ -11,8 +11,7 @@
 #include <utility>
 
 #include "backends/interface.h"
-#include "host/include/ironcl/plugin_ops.h"
-#include "plugins/adapter/structs.h"
+#include "host/boundary/structs.h"
 
 namespace ironcl::adapter {
 
@@ -27,7 +26,7 @@ class Fields {
   /// Throws invalid_argument: the struct's name, a dot, and the text.
   template <class... Args>
   [[noreturn]] void invalid(fmt::format_string<Args...> text, Args&&... args) const {
-    adapter::invalid("{}.{}", of_, fmt::format(text, std::forward<Args>(args)...));
+    boundary::invalid("{}.{}", of_, fmt::format(text, std::forward<Args>(args)...));
   }
 
   /// The value of an enumeration of plugin.h whose last enumerator is `last`.

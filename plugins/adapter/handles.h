@@ -13,10 +13,11 @@
 #include <variant>
 
 #include "backends/interface.h"
-#include "host/include/ironcl/plugin_ops.h"
-#include "plugins/adapter/structs.h"
+#include "host/boundary/structs.h"
 
 namespace ironcl::adapter {
+
+using namespace boundary;
 
 /// Handles that the host has not destroyed yet; unload() says so in the log where it is not 0.
 inline constinit std::atomic<std::int64_t> live_handles{0};

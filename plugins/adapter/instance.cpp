@@ -9,7 +9,6 @@
 #include <vector>
 
 #include "plugins/adapter/handles.h"
-#include "plugins/adapter/structs.h"
 
 namespace ironcl::adapter {
 

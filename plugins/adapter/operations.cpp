@@ -7,7 +7,6 @@
 
 #include "plugins/adapter/entries.h"
 #include "plugins/adapter/handles.h"
-#include "plugins/adapter/structs.h"
 #include "plugins/adapter/validate.h"
 
 namespace ironcl::adapter::entries {
@@ -86,71 +85,62 @@ std::uint32_t kind_of(const Operation& operation) { return static_cast<std::uint
 
 }  // namespace
 
-ironcl_status supports(ironcl_device device, const void* desc, ironcl_support* out_support, ironcl_error* error) {
-  return guard("supports", error, [&] {
-    const auto& state = state_of(device);
-    check_out(out_support, "support");
-    Operation operation = described(desc, state);
-    const backend::Support support = support_of(operation, *state->device);
-    ironcl_support full{};
-    full.reason = static_cast<std::uint32_t>(support.reason);
-    full.accuracy_class = static_cast<std::uint32_t>(support.accuracy);
-    full.estimate_kind = static_cast<std::uint32_t>(support.estimate_kind);
-    full.estimate_ns = support.estimate_ns;
-    full.workspace_bytes = support.workspace_bytes;
-    copy_text(full.text, support.text);
-    write_struct(out_support, full);
-  });
+void supports(ironcl_device device, const void* desc, ironcl_support* out_support, ironcl_error*) {
+  const auto& state = state_of(device);
+  check_out(out_support, "support");
+  Operation operation = described(desc, state);
+  const backend::Support support = support_of(operation, *state->device);
+  ironcl_support full{};
+  full.reason = static_cast<std::uint32_t>(support.reason);
+  full.accuracy_class = static_cast<std::uint32_t>(support.accuracy);
+  full.estimate_kind = static_cast<std::uint32_t>(support.estimate_kind);
+  full.estimate_ns = support.estimate_ns;
+  full.workspace_bytes = support.workspace_bytes;
+  copy_text(full.text, support.text);
+  write_struct(out_support, full);
 }
 
-ironcl_status op_create(ironcl_device device, const void* desc, ironcl_op* out_op, ironcl_error* error) {
-  return guard("op_create", error, [&] {
-    const auto& state = state_of(device);
-    require("out_op", out_op);
-    auto handle = std::make_unique<ironcl_op_t>();
-    handle->device = state;
-    handle->operation = described(desc, state);
-    make_object(handle->operation);
-    *out_op = handle.release();
-  });
+void op_create(ironcl_device device, const void* desc, ironcl_op* out_op, ironcl_error*) {
+  const auto& state = state_of(device);
+  require("out_op", out_op);
+  auto handle = std::make_unique<ironcl_op_t>();
+  handle->device = state;
+  handle->operation = described(desc, state);
+  make_object(handle->operation);
+  *out_op = handle.release();
 }
 
-ironcl_status op_info(ironcl_op op, ironcl_op_info* out_info, ironcl_error* error) {
-  return guard("op_info", error, [&] {
-    usable(op, "op");
-    check_out(out_info, "op_info");
-    ironcl_op_info full{};
-    full.kind = kind_of(op->operation);
-    if (const auto* gemm = std::get_if<GemmOp>(&op->operation)) {
-      const backend::GemmInfo info = gemm->object->info();
-      full.accuracy_class = static_cast<std::uint32_t>(info.accuracy);
-      full.accumulation_length = info.accumulation_length;
-      full.workspace_bytes = info.workspace_bytes;
-      copy_text(full.variant, info.variant);
-      copy_text(full.tuning, info.tuning);
-      copy_text(full.form, info.form);
-    }
-    write_struct(out_info, full);
-  });
+void op_info(ironcl_op op, ironcl_op_info* out_info, ironcl_error*) {
+  usable(op, "op");
+  check_out(out_info, "op_info");
+  ironcl_op_info full{};
+  full.kind = kind_of(op->operation);
+  if (const auto* gemm = std::get_if<GemmOp>(&op->operation)) {
+    const backend::GemmInfo info = gemm->object->info();
+    full.accuracy_class = static_cast<std::uint32_t>(info.accuracy);
+    full.accumulation_length = info.accumulation_length;
+    full.workspace_bytes = info.workspace_bytes;
+    copy_text(full.variant, info.variant);
+    copy_text(full.tuning, info.tuning);
+    copy_text(full.form, info.form);
+  }
+  write_struct(out_info, full);
 }
 
-ironcl_status op_enqueue(ironcl_op op, ironcl_queue queue, const void* args, ironcl_event* out_event,
-                         ironcl_error* error) {
-  return guard("op_enqueue", error, [&] {
-    usable(op, "op");
-    usable(queue, "queue");
-    if (const std::uint32_t kind = kind_of(args, "args"); kind != kind_of(op->operation)) {
-      invalid("args.kind is {}, but the operation's is {}; give the arguments of that kind", kind,
-              kind_of(op->operation));
-    }
-    std::visit(
-        [&]<class Op>(const Op& known) {
-          auto call = adapter::read(static_cast<const typename Op::CArgs*>(args), known, *queue);
-          call.wants_event = out_event != nullptr;
-          enqueue_with_event(*queue, out_event, [&] { return known.object->enqueue(queue->queue, call); });
-        },
-        op->operation);
-  });
+void op_enqueue(ironcl_op op, ironcl_queue queue, const void* args, ironcl_event* out_event, ironcl_error*) {
+  usable(op, "op");
+  usable(queue, "queue");
+  if (const std::uint32_t kind = kind_of(args, "args"); kind != kind_of(op->operation)) {
+    invalid("args.kind is {}, but the operation's is {}; give the arguments of that kind", kind,
+            kind_of(op->operation));
+  }
+  std::visit(
+      [&]<class Op>(const Op& known) {
+        auto call = adapter::read(static_cast<const typename Op::CArgs*>(args), known, *queue);
+        call.wants_event = out_event != nullptr;
+        enqueue_with_event(*queue, out_event, [&] { return known.object->enqueue(queue->queue, call); });
+      },
+      op->operation);
 }
 
 void op_destroy(ironcl_op op) { destroy(op); }

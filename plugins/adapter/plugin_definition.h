@@ -23,7 +23,7 @@ constexpr ironcl_plugin make_table(const char* name, const char* build_id) {
   table.name = name;
   table.build_id = build_id;
   table.extensions = &kSanitizer.chain;
-#define IRONCL_ENTRY(slot) table.slot = &entries::slot;
+#define IRONCL_ENTRY(slot) table.slot = &Entry<decltype(table.slot)>::call<#slot, &entries::slot>;
   IRONCL_FOR_EACH_SLOT(IRONCL_ENTRY)
 #undef IRONCL_ENTRY
   return table;

@@ -13,7 +13,6 @@
 
 #include "backends/opencl/backend.h"
 #include "plugins/adapter/plugin_definition.h"
-#include "plugins/adapter/structs.h"
 
 namespace {
 
@@ -32,7 +31,7 @@ std::string cache_dir(const Options& options) {
 bool flag(const Options& options, std::string_view option, const char* variable, bool fallback = false) {
   const std::string value = setting(options, option, variable).value_or(fallback ? "1" : "0");
   if (value == "1" || value == "0") return value == "1";
-  ironcl::adapter::invalid("load: {} ({}) is \"{}\", expected 0 or 1", option, variable, value);
+  ironcl::boundary::invalid("load: {} ({}) is \"{}\", expected 0 or 1", option, variable, value);
 }
 
 /// Config::ptx by its option or variable.
@@ -40,7 +39,7 @@ int ptx(const Options& options) {
   const std::string value = setting(options, "ptx", "IRONCL_OPENCL_PTX").value_or("90");
   for (const int known : {90, 89, 80, 0})
     if (value == std::to_string(known)) return known;
-  ironcl::adapter::invalid("load: ptx (IRONCL_OPENCL_PTX) is \"{}\", expected 90, 89, 80 or 0", value);
+  ironcl::boundary::invalid("load: ptx (IRONCL_OPENCL_PTX) is \"{}\", expected 90, 89, 80 or 0", value);
 }
 
 /// Bytes of the largest table that is read; ours have some thousand.
