@@ -64,20 +64,67 @@
 #define SETS 1
 #endif
 
-// K groups that are added at once: of narrow ones totals would else come and go as often as sums.
+// K groups that are added at once: of narrow ones totals would else come and go as often as sums. Several tiles take turns while their codes
+// are in the first cache; one tile need not.
 #if GROUP < 128 && B_SCALE_COLS == GROUP && !defined(QUANTISE)
-#define TOGETHER_K (128 / GROUP)
+#define TOGETHER_K(tiles) (((tiles) == 1 ? 1024 : 128) / GROUP)
+#define KEEPS_TOTALS 1
 #else
-#define TOGETHER_K 1
+#define TOGETHER_K(tiles) 1
+#define KEEPS_TOTALS 0
 #endif
 
-/// Adds `groups` K groups, `length` pairs of k in all, to the totals of a tile: its first `rows` rows, a literal, so that each height has a
-/// loop of its own. A row's bits do not depend on it. next_a: from a group's pairs to the next one's.
+// Scales that are bytes become floats in fewer instructions where none of those that are added at once is NaN, e8m0's smallest or negative,
+// which are_quick() sees. They are in units of UNIT_OF_SCALES; D is multiplied by that and by the global scale at its end.
+#if B_SCALE_TYPE == TYPE_E8M0
+#define UNIT_OF_SCALES 1.0f
+#define QUICK_SCALES_16(at) as_float16(convert_uint16(vload16(0, at)) << (uint16)(23))
+#define CARE_OF(codes) ((uchar32)(254) - (codes))
+#define MOST_QUICK 253
+#elif B_SCALE_TYPE == TYPE_E4M3
+#define UNIT_OF_SCALES UNIT_E4M3
+#ifdef HALF_VECTORS
+#define QUICK_SCALES_16(at) convert_halfs(convert_ushort16(vload16(0, at)) << (ushort16)(7))
+#else
+#define QUICK_SCALES_16(at) DECODE_WEIGHTS(TYPE_E4M3)(vload16(0, at))
+#endif
+#define CARE_OF(codes) (codes)
+#define MOST_QUICK 0x7e  // Without a sign, too.
+#endif
+#ifdef UNIT_OF_SCALES
+typedef uchar uchar32 __attribute__((ext_vector_type(32)));
+static inline bool are_quick(__global const uchar* scales, int groups) {
+  uchar32 most = (uchar32)(0);
+  for (int group = 0; group < groups; ++group) {
+    PREFETCH_FAR(scales + (group + 2 * groups) * PANEL);  // Of what is added after the next.
+    const uchar32 care = CARE_OF(*(__global const uchar32*)(scales + group * PANEL));
+    most = care > most ? care : most;
+  }
+  const uchar16 of_16 = max(most.lo, most.hi);
+  const uchar8 of_8 = max(of_16.lo, of_16.hi);
+  const uchar4 of_4 = max(of_8.lo, of_8.hi);
+  return max(max(of_4.x, of_4.y), max(of_4.z, of_4.w)) <= MOST_QUICK;
+}
+#else
+#define UNIT_OF_SCALES 1.0f
+#define QUICK_SCALES_16(at) SCALES_16(at, 1.0f)
+#define are_quick(scales, groups) true
+#endif
+
+#ifdef A_UNSCALED
+#define SCALED_BY_A(sum, i) (sum)
+#else
+#define SCALED_BY_A(sum, i) ((sum) * (float16)(scales_a[i]))
+#endif
+
+/// Adds `groups` K groups, `length` pairs of k in all, to the totals of a tile, in units of UNIT_OF_SCALES: its first `rows` rows, a literal, so
+/// that each height has a loop of its own. A row's bits do not depend on it. quick: no scale of B needs care. next_a: from a group's pairs
+/// to the next one's.
 static inline __attribute__((always_inline)) void add_groups(const int rows, __global const uchar* codes, OF_A const uint* pairs,
                                                              OF_A const float* scales_a, __global const scale_of_b* scales_b,
-                                                             float global_b, __local float* to, int length, int groups, ulong next_a,
+                                                             bool quick, __local float* to, int length, int groups, ulong next_a,
                                                              const code_table* table) {
-#if TOGETHER_K > 1
+#if KEEPS_TOTALS
 #define TOTALS_OF_ROW(i) float16 total_low_##i = vload16(0, to + i * PANEL), total_high_##i = vload16(1, to + i * PANEL);
   EACH_ROW(TOTALS_OF_ROW)
 #define TOTAL_LOW(i) total_low_##i
@@ -151,18 +198,19 @@ static inline __attribute__((always_inline)) void add_groups(const int rows, __g
   high_##i += odd_high_##i;
     EACH_ROW(JOIN_SETS)
 #endif
-    const float16 scale_low = SCALES_16(scales_b, global_b), scale_high = SCALES_16(scales_b + 16, global_b);
-#define ADD(i)                                                                               \
-  if (i < rows) {                                                                            \
-    TOTAL_LOW(i) = MUL_ADD(low_##i * (float16)(scales_a[i]), scale_low, TOTAL_LOW(i));       \
-    TOTAL_HIGH(i) = MUL_ADD(high_##i * (float16)(scales_a[i]), scale_high, TOTAL_HIGH(i));   \
+    float16 scale_low = QUICK_SCALES_16(scales_b), scale_high = QUICK_SCALES_16(scales_b + 16);
+    if (!quick) scale_low = SCALES_16(scales_b, 1.0f / UNIT_OF_SCALES), scale_high = SCALES_16(scales_b + 16, 1.0f / UNIT_OF_SCALES);
+#define ADD(i)                                                                       \
+  if (i < rows) {                                                                    \
+    TOTAL_LOW(i) = MUL_ADD(SCALED_BY_A(low_##i, i), scale_low, TOTAL_LOW(i));        \
+    TOTAL_HIGH(i) = MUL_ADD(SCALED_BY_A(high_##i, i), scale_high, TOTAL_HIGH(i));    \
   }
     EACH_ROW(ADD)
     pairs += next_a;
     scales_a += TILE_M;
     scales_b += PANEL;
   }
-#if TOGETHER_K > 1
+#if KEEPS_TOTALS
 #define STORE_TOTALS(i)                            \
   if (i < rows) {                                  \
     vstore16(total_low_##i, 0, to + i * PANEL);    \
@@ -237,11 +285,13 @@ void gemm_stream_bf16(GEMM_ARGS) {
     const int first_n = here.column * PANEL;
     const int groups = (k + GROUP - 1) / GROUP;
     for (int i = 0; i < here.tiles * TILE_M * PANEL; i += 16) vstore16((float16)(0.0f), 0, totals + i);
-    for (int group = 0; group < groups; group += TOGETHER_K) {
-      const int first_k = group * GROUP, length = min(TOGETHER_K * GROUP, k_pad - first_k) / 2;
+    const int together = TOGETHER_K(here.tiles);
+    for (int group = 0; group < groups; group += together) {
+      const int first_k = group * GROUP, length = min(together * GROUP, k_pad - first_k) / 2, groups_here = min(together, groups - group);
       __global const uchar* codes = b_here + HOLDERS((ulong)first_n * (ulong)k_pad + (ulong)first_k * PANEL);
       __global const scale_of_b* scales_b = SCALES_OF_B(first_k, first_n);
       PREFETCH(scales_b + 16 * PANEL);
+      const bool quick = are_quick(scales_b, groups_here);
 #ifdef QUANTISE
       __local const uint* pairs = kept + group * A_TILE;
       __local const float* scales_a = kept_scales + group * TILE_M;
@@ -253,7 +303,7 @@ void gemm_stream_bf16(GEMM_ARGS) {
       __local float* to = totals;
       for (int tile = 0; tile < here.tiles; ++tile) {
 #define ADD_GROUP(rows)                                                                                                            \
-  add_groups(rows, codes, pairs, scales_a, scales_b, GLOBAL_OF_B, to, length, min(TOGETHER_K, groups - group), all_tiles * A_TILE, &table)
+  add_groups(rows, codes, pairs, scales_a, scales_b, quick, to, length, groups_here, all_tiles * A_TILE, &table)
         ADD_ITS_ROWS(min(here.height, here.end_row - here.first_row - tile * here.height))
         pairs += A_TILE;
         scales_a += sa_ld * TILE_M;
@@ -264,6 +314,10 @@ void gemm_stream_bf16(GEMM_ARGS) {
     for (int tile = 0; tile < here.tiles; ++tile) {
       const int first_row = here.first_row + tile * here.height, rows = min(here.height, here.end_row - first_row);
       for (int i = 0; i < rows; ++i) {
+#if B_SCALE_TYPE != TYPE_F32
+        for (int j = (tile * TILE_M + i) * PANEL, row_end = j + PANEL; j < row_end; j += 16)
+          *(__local float16*)(totals + j) *= (float16)(UNIT_OF_SCALES * GLOBAL_OF_B);
+#endif
         STORE_ROW(first_row + i, first_n, end, totals + (tile * TILE_M + i) * PANEL, PANEL, 0)
       }
     }

@@ -153,6 +153,28 @@ TEST_F(OpenClNarrowPlans, KernelsThatAreNotChosenAreRight) {
   }
 }
 
+// NaN, the smallest scale of e8m0 for a whole column, subnormal and negative ones of e4m3, in columns of their own.
+TEST_F(OpenClNarrowPlans, ScalesThatAreNoPlainNumbersAreRight) {
+  for (const auto& device : devices()) {
+    for (const char* const variant : {"", "gemm_stream", "gemm_stream_bf16_fp4", "gemm_amx_fp4"}) {
+      for (const int group : {16, 32}) {
+        Case c = narrow(1, group);
+        c.a = DType::bf16;
+        if (*variant != '\0') c.options = {{"variant", variant}};
+        if (device->supports(c.desc()).reason != Reason::none) continue;
+        Data data = make_data(c);
+        const std::size_t groups = data.b_scales.size() / 83;
+        for (const std::size_t column : {3, 40})
+          std::fill_n(&data.b_scales[column * groups], groups, std::uint8_t{0});
+        const auto codes = group == 32 ? std::array<std::uint8_t, 4>{255, 255, 1, 254}
+                                       : std::array<std::uint8_t, 4>{0x7f, 0xff, 1, 0xb8};
+        for (std::size_t i = 0; i < 4; ++i) data.b_scales[(9 + 20 * i) * groups + groups / 2] = codes[i];
+        expect_right(run(*device, c, data), c, device->props().name);
+      }
+    }
+  }
+}
+
 TEST_F(OpenClNarrowPlans, DenormalActivationsAreNoZeros) {
   // The instructions that multiply bf16 on processors take denormals for zero. One K group has nothing else, one has
   // them beside ordinary values.
