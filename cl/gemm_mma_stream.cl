@@ -16,7 +16,7 @@
 // Weights of four bits (FOUR_BITS) meet activations in bf16: e2m1 times a scale of e4m3 or e8m0 has at most six bits, so codes become
 // scaled bf16 exactly, and only A's scales are left for the sums. Sixteen columns are then the first operand and eight rows the second; of a
 // K block a work-item has the 32 k from 32t on, four to an instruction, so that one scale serves 16 or 32 of its codes. Scales become bf16
-// by a table in local memory; the product of a total and UNIT_OF_ALL is in units of 1.
+// by a table in local memory; the product of a total and UNIT_OF_ALL is in units of 1. One row without scales of A: one_row.cl.
 // Where registers allow it (STAYS), the work-groups of a grouped product stay, a share of its units each, and ask for the weights of the
 // next unit before they end one.
 // With QUANTISE, A is as the caller has it: a warp makes scale and codes of a K block's rows itself, which costs less than a launch.
@@ -31,7 +31,7 @@
 // QUANTISE      0      0 1    A is of type SOURCE and becomes codes here, in groups of one row by 128; then also those of quantizer.cl
 // MMA_BY_HAND   not set       mma_by_hand.cl in place of such a device: for tests
 // A: rows of codes, FOUR_BITS: of bf16, padded with zeros to a multiple of 128; with QUANTISE rows as they come. B: forms/forms.h.
-// Local memory: WARPS * COLUMNS * (max(8, TILE_M) + 1) * 4 B = 4608 B with the defaults; FOUR_BITS: 1024 B more.
+// Local memory: WARPS * COLUMNS * (max(8, TILE_M) + 1) * 4 B = 4608 B with the defaults; FOUR_BITS: 1024 B more, or of one row that one_row.cl sums WARPS * 512 + 544.
 // Origin: operand layout as the PTX manual describes mma.m16n8k16.
 #include "half_words.cl"
 #include "tile.cl"
@@ -62,6 +62,7 @@
 
 #define FOUR_BITS (BITS_OF(B_TYPE) == 4)
 #define MMA_OF_BF16 FOUR_BITS
+#define ONE_ROW (FOUR_BITS && TILE_M == 1 && COLUMNS == 16 && A_SCALE_TYPE == 0)  // The host knows it, too.
 #if defined(PTX_SM_80)
 #undef MMA_BY_HAND
 #include "ptx.cl"
@@ -420,6 +421,10 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
 #define LAST_SETS_AT (count > DEPTH ? count - DEPTH : 0)  // From here on sets are asked for of the next unit.
 #endif
 
+#if ONE_ROW
+#include "one_row.cl"
+#endif
+
 /// The column of D that line `line` of eight of line group `group` is (forms/forms.h).
 static inline uint column_of(uint group, uint line) {
   if (FOUR_BITS) return 8 * group + line;
@@ -440,7 +445,11 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
 #endif
   if (m <= 0) return;
 #if FOUR_BITS
+#if ONE_ROW
+  __local __attribute__((aligned(128))) uint row_memory[ROW_MEMORY / 4];
+#else
   __local uint scale_words[256];
+#endif
 #endif
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3;
   const uint blocks = ((uint)k + 127u) / 128u, all_blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
@@ -505,8 +514,26 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
     UNROLL for (int j = 0; j < T; ++j) token_rows[j] = (uint)ROW_OF_A(first_row + TOKEN_ROW(j));
     SETS_OF_REGISTERS
     ZERO_SUMS
+#if !ONE_ROW
     LOAD_FIRST_SETS
 #endif
+#endif
+#if ONE_ROW
+    const float unit = GLOBAL_OF_B;
+    __global const uchar* row = a + 2 * (a_at + (ulong)token_rows[0] * lda);
+    __global const uchar* scales = (__global const uchar *)(sb_here + 16) + (ulong)(first_group / 2) * all_blocks * 32u * SCALE_BYTES;
+    LOCAL_PLACE of_row = LOCAL_ADDRESS((__local uchar*)row_memory);
+#define SUMS_OF_ROW(sums, every)                                                                                           \
+  sums_of_row(sums, every, pw, scales, row, blocks, of_row + warp * ROW_BYTES, of_row + WARPS * ROW_BYTES + 32, warp, lane SHOWN_ARGUMENT)
+    float row_sums[2], every_sums[2];
+    SUMS_OF_ROW(row_sums, false);
+    const uint is_odd = !isfinite(row_sums[0]) || !isfinite(row_sums[1]);
+    IF_OF_WARP(ANY_OF_WARP(is_odd)) {
+      SUMS_OF_ROW(every_sums, true);
+      UNROLL for (int h = 0; h < 2; ++h) row_sums[h] = is_odd ? every_sums[h] : row_sums[h];
+    }
+    SUM(0, 0, 0) = row_sums[0], SUM(1, 0, 0) = row_sums[1];
+#else
 #if FOUR_BITS
     const float unit = UNIT_OF_ALL;
     for (uint i = tid; i < 256; i += 32 * WARPS) scale_words[i] = encode_bf16(ENTRY_OF_SCALE(i)) * 0x10001u;
@@ -654,6 +681,7 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
         }
       }
     }
+#endif
     UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e)
       parts[warp][8 * j + (FOUR_BITS ? g : LINE_OF(e))][8 * u + (FOUR_BITS ? 2 * t + e : g)] = SUM(j, u, e);
     barrier(CLK_LOCAL_MEM_FENCE);

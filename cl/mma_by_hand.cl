@@ -17,12 +17,15 @@
 #define LOAD16(r, p) vstore4(vload4(0, (__global const uint*)(p)), 0, r)
 #define LOAD8(r, p) vstore2(vload2(0, (__global const uint*)(p)), 0, r)
 #define LOAD16_STREAM(r, p) LOAD16(r, p)
+#define LOAD16_STREAM_IN_ORDER(r, p) LOAD16(r, p)
 #define LOAD4(a, p) a = *(__global const uint*)(p)
 #define LOAD2(a, p) a = *(__global const ushort*)(p)
 #define LOAD_F(a, p) a = *(p)
 
 // Local memory that a device's instructions fill and read behind the compiler's back.
 #define LOCAL_PLACE __local uchar*
+#define LOCAL16(r, p) vstore4(vload4(0, (__local const uint*)(p)), 0, r)
+#define SYNC_WARP() barrier(CLK_LOCAL_MEM_FENCE)
 #define LOCAL_ADDRESS(p) (p)
 #define COPY16_ASYNC(dst, src) vstore4(vload4(0, (__global const uint*)(src)), 0, (__local uint*)(dst))
 #define COPIES_COMMIT()
@@ -60,6 +63,8 @@
 
 // Words of the work-group's work-items, the six of a product one after another.
 #define SHOWN_ITEMS (32 * WARPS)
+#define SHOWN_PARAMETER , __local uint* shown
+#define SHOWN_ARGUMENT , shown
 #define WARP_SCRATCH __local uint shown[6 * SHOWN_ITEMS];
 #define SHOWN_FROM(out, in, lane_)                                                      \
   do {                                                                                  \

@@ -138,6 +138,9 @@
 
 // Copies of 16 bytes to local memory, in groups of the work-item's own.
 #define LOCAL_PLACE uint
+#define SHOWN_PARAMETER
+#define SHOWN_ARGUMENT
+#define ANY_OF_WARP(condition) any_of_warp(condition)
 #define COPY16_ASYNC(dst, src) asm volatile("cp.async.cg.shared.global.L2::128B [%0],[%1],16;" ::"r"(dst), "l"(src) : "memory")
 #define COPIES_COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")
 #define COPIES_WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
@@ -173,6 +176,9 @@
 // Not by the path for read-only data: the assembler would move such a load down to its use, past barriers.
 #define LOAD16_IN_ORDER(r, p) \
   asm volatile("ld.global.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"((r)[0]), "=r"((r)[1]), "=r"((r)[2]), "=r"((r)[3]) : "l"(p) : "memory")
+#define LOAD16_STREAM_IN_ORDER(r, p)                                                                                     \
+  asm volatile("ld.global.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3},[%4];"                                            \
+               : "=r"((r)[0]), "=r"((r)[1]), "=r"((r)[2]), "=r"((r)[3]) : "l"(p) : "memory")
 #define LOAD4(a, p) asm volatile("ld.global.nc.u32 %0,[%1];" : "=r"(a) : "l"(p))
 #define LOAD2(a, p) asm volatile("{.reg .b16 h; ld.global.nc.u16 h,[%1]; cvt.u32.u16 %0,h;}" : "=r"(a) : "l"(p))
 #define LOAD_F(a, p) asm volatile("ld.global.nc.f32 %0,[%1];" : "=f"(a) : "l"(p))
@@ -197,5 +203,10 @@
 #else
 #define TO_PAIR TO_F16X2
 #endif
+static inline uint any_of_warp(uint condition) {
+  uint any;
+  asm volatile("{.reg .pred p,q; setp.ne.u32 p,%1,0; vote.sync.any.pred q,p,0xffffffff; selp.u32 %0,1,0,q;}" : "=r"(any) : "r"(condition));
+  return any;
+}
 #define SHUFFLE_XOR(out, in, mask) asm volatile("shfl.sync.bfly.b32 %0,%1,%2,0x1f,0xffffffff;" : "=r"(out) : "r"(in), "r"(mask))
 #define SHUFFLE(out, in, lane) asm volatile("shfl.sync.idx.b32 %0,%1,%2,0x1f,0xffffffff;" : "=r"(out) : "r"(in), "r"(lane))

@@ -82,6 +82,8 @@ TEST_F(OpenClWarpProducts, TakeWeightsOfFourBits) {
              {16, 20, 390, DType::bf16, {{"tile_m", "32"}, {"columns", "32"}, {"warps", "4"}}},
              {16, 7, 1160, DType::e4m3fn, {{"tile_m", "8"}, {"columns", "16"}, {"warps", "4"}}},
              {16, 2, 14, DType::bf16, {{"tile_m", "2"}, {"columns", "16"}, {"warps", "4"}}},
+             {16, 1, 1160, DType::bf16, {{"tile_m", "1"}, {"warps", "4"}}},
+             {32, 1, 70, DType::bf16, {{"tile_m", "1"}, {"warps", "8"}}},
              {32, 9, 512, DType::e5m2, {{"tile_m", "16"}, {"columns", "16"}, {"warps", "12"}}}}) {
       Case c = problem(m, 83, k, a, DType::e2m1);
       c.b_grid = {1, group};
@@ -92,6 +94,12 @@ TEST_F(OpenClWarpProducts, TakeWeightsOfFourBits) {
       Data data = make_data(c);
       for (std::size_t i = 0; group == 32 && i < data.b_scales.size(); i += 3)
         data.b_scales[i] = static_cast<std::uint8_t>(100 + i % 64);
+      if (m == 1) {  // A value that is large, a column of the smallest scales, and a NaN of either type.
+        const std::size_t groups = data.b_scales.size() / 83;
+        data.a[2 * 5 + 1] = k == 70 ? 0x3f : 0x5d;
+        std::fill_n(&data.b_scales[3 * groups], groups, std::uint8_t{0});
+        data.b_scales[21 * groups + groups / 2] = group == 32 ? 0xff : 0x7f;
+      }
       expect_right(run(*device, c, data), c, device->props().name);
     }
     Case g{.n = 20, .k = 288, .options = of_fp4({{"tile_m", "4"}, {"warps", "4"}}), .counts = {3, 0, 5}};

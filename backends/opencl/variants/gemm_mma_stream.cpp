@@ -25,10 +25,9 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, s
   // Columns of D lie in groups of eight of which two make 16 neighbours.
   const std::int64_t groups = numerics::ceil_div(p.n, 16) * 2;
   const std::int64_t width = numerics::ceil_div(groups, t["columns"] / 8), height = most_tiles(p, m, t["tile_m"]);
-  const std::int64_t items = t["warps"] * 32;
   if (stays(t, p))
-    return {{"gemm_mma_stream", {std::min<std::int64_t>(width * height, kAtOnce * f.compute_units), 1}, items}};
-  return {{"gemm_mma_stream", {width, height}, items}};
+    return {{"gemm_mma_stream", {std::min(width * height, kAtOnce * f.compute_units), 1}, t["warps"] * 32}};
+  return {{"gemm_mma_stream", {width, height}, t["warps"] * 32}};
 }
 
 /// Scheduling takes each work-group about a microsecond, a kernel before it four and the host nine: it pays where
@@ -41,9 +40,12 @@ bool schedules(const Tuning& t, const Problem& p) {
 }
 
 std::int64_t local_bytes(const Tuning& t, const Problem& p) {
-  const std::int64_t parts = t["warps"] * t["columns"] * (std::max<std::int64_t>(8, t["tile_m"]) + 1) * 4;
-  return parts + (has_four_bits(p) ? 1024 : 0) +
-         (p.grouped() && schedules(t, p) ? p.matrices * 32 + t["warps"] * 32 * 8 : 0);
+  const std::int64_t warps = t["warps"];
+  const bool is_one_row =
+      t["tile_m"] == 1 && t["columns"] == 16 && p.a_scale.dtype == backend::DType::none;  // ONE_ROW
+  const std::int64_t beside = !has_four_bits(p) ? 0 : is_one_row ? 512 * (warps + 1) + 32 : 1024;
+  return beside + warps * t["columns"] * (std::max<std::int64_t>(8, t["tile_m"]) + 1) * 4 +
+         (p.grouped() && schedules(t, p) ? p.matrices * 32 + warps * 32 * 8 : 0);
 }
 
 /// Whether the kernel quantises A itself: each work-group does it anew, so only where that was seen to be cheaper
@@ -86,12 +88,11 @@ bool has_many_rows(const Features& f, const Problem& p) {
 std::int64_t most_tiles(const Problem& p) { return p.a_source != backend::DType::none ? 2 : 1; }
 
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
-  using backend::Reason;
   if (auto refusal = refuse_below_80(f)) return refusal;
   const Problem seen = p.selected();
   if (f.ptx_sm_90 && seen.k_group == 128 && !seen.grouped() && seen.m > most_tiles(seen) * kMostRows) {
     return Refusal(
-        Reason::shape,
+        backend::Reason::shape,
         "of K groups of 128 this kernel takes few rows on compute capability 9.0, where others take many; m "
         "is {}",
         p.m);
@@ -101,7 +102,7 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
   if ((scale.dtype != backend::DType::e8m0 && scale.dtype != backend::DType::e4m3fn) ||
       (scale.grid.group_cols != 16 && scale.grid.group_cols != 32)) {
     return Refusal{
-        Reason::scale_layout,
+        backend::Reason::scale_layout,
         "scales of four-bit weights must be e8m0 or e4m3fn for 16 or 32 of k; portable kernels take others"};
   }
   return refuse_narrow_groups(p, 16);
@@ -161,10 +162,9 @@ double estimate_by_features(const Tuning& t, const Problem& p, const Features& f
   const std::int64_t work_groups = tiles * numerics::ceil_div(p.n, t["columns"]);
   const double in_rounds = rounds(work_groups, f) * f.compute_units / work_groups;
   const double weights = 1.0 * p.n * p.k;
-  const double narrow = has_four_bits(p)  ? 1
-                        : p.k_group == 32 ? 2.6
-                        : p.k_group == 64 ? 1.25
-                                          : 1;  // Measured there, too.
+  const double narrow = has_four_bits(p) || p.k_group == 128 ? 1
+                        : p.k_group == 32                    ? 2.6
+                                                             : 1.25;  // Measured there, too.
   const double count = in_rounds * narrow * tiles * std::max<std::int64_t>(16, t["tile_m"]) * weights;
   return 1e9 * std::max(count / ((f.ptx_sm_89 ? kOfUnitConverting : kOfUnit) * f.clock_hz * f.compute_units),
                         memory_seconds(weights * numerics::bits_of(p.b) / 8, f));
