@@ -42,44 +42,42 @@ std::string grid_text(ScaleGrid grid) {
   return fmt::format("{}x{}", grid.group_rows, grid.group_cols);
 }
 
-void check_scale_dtype(const Tensor& scale, const std::filesystem::path& file) {
+void check_scale_dtype(const Tensor& scale) {
   if (numerics::is_float(scale.dtype) || scale.dtype == DType::e8m0) return;
-  throw Error(ErrorKind::dtype, file, scale.name, "is {}, expected scales of F32, F16, BF16 or F8_E8M0{}",
-              scale.dtype_name,
-              scale.dtype_name != "I32"
-                  ? ""
-                  : "; four exponents in an I32 are DeepGEMM's layout, of an engine's sharded state: take the "
-                    "checkpoint that it was loaded from");
+  throw Error(ErrorKind::dtype, scale, "is {}, expected scales of F32, F16, BF16 or F8_E8M0{}", scale.dtype_name,
+              scale.dtype_name != "I32" ? ""
+                                        : "; four exponents in an I32 are DeepGEMM's layout, of an engine's sharded "
+                                          "state: take the checkpoint that it was loaded from");
 }
 
-void check_scale_shape(const Tensor& scale, const std::filesystem::path& file, const std::string& operand,
-                       std::int64_t rows, std::int64_t cols, ScaleGrid grid) {
+void check_scale_shape(const Tensor& scale, const std::string& operand, std::int64_t rows, std::int64_t cols,
+                       ScaleGrid grid) {
   if (without_ones(scale.shape) == without_ones({grid.scale_rows(rows), grid.scale_cols(cols)})) return;
   const std::int64_t ranks = ranks_of(scale, rows, cols, grid);
-  throw Error(ranks == 0 ? ErrorKind::shape : ErrorKind::unsupported, file, scale.name,
+  throw Error(ranks == 0 ? ErrorKind::shape : ErrorKind::unsupported, scale,
               "is {}, expected {} for '{}' [{}, {}] with scales {}; {}", scale.shape_text(),
               expected_shape(rows, cols, grid), operand, rows, cols, grid_text(grid),
-              ranks == 0 ? std::string("the file is damaged or made for other blocks")
-                         : fmt::format("blocks that begin anew in each of {} parts of the rows (MiMo's "
-                                       "fused qkv_proj, by tensor-parallel rank) are not read; save the "
-                                       "parts by themselves",
-                                       ranks));
+              ranks == 0
+                  ? std::string("the file is damaged or made for other blocks")
+                  : fmt::format("blocks that begin anew in each of {} parts of the rows (MiMo's fused qkv_proj, by "
+                                "tensor-parallel rank) are not read; save the parts by themselves",
+                                ranks));
 }
 
-void check_scale_values(const Tensor& scale, const std::filesystem::path& file, std::string_view of) {
+void check_scale_values(const Tensor& scale, std::string_view of) {
   const std::int64_t count = scale.elements();
   const std::int64_t cols = scale.shape.empty() ? 1 : scale.shape.back();
   for (std::int64_t i = 0; i < count; ++i) {
     const double value = numerics::load_as_f64(scale.dtype, scale.data.data(), i);
     if (std::isfinite(value) && value >= 0) continue;
-    throw Error(ErrorKind::value, file, scale.name,
+    throw Error(ErrorKind::value, scale,
                 "scale [{}, {}]{} is {}, expected a finite value of at least 0; the file is damaged",
                 scale.shape.size() < 2 ? i : i / cols, scale.shape.size() < 2 ? 0 : i % cols,
                 of.empty() ? std::string() : fmt::format(" of layer {}", of), value);
   }
 }
 
-ScaleGrid grid_from_shape(const Tensor& scale, const std::filesystem::path& file, const Tensor& weight) {
+ScaleGrid grid_from_shape(const Tensor& scale, const Tensor& weight) {
   const std::int64_t n = weight.shape.at(0), k = weight.shape.at(1);
   const std::vector<std::int64_t>& shape = scale.shape;
   if (scale.elements() == 1) return {0, 0};  // whatever its shape, and whatever the block: it covers the weight
@@ -95,9 +93,9 @@ ScaleGrid grid_from_shape(const Tensor& scale, const std::filesystem::path& file
     for (const std::int64_t block : kBlocks) consider({1, block});
   // Sizes are powers of two: two of them give the same shape only where one block covers the weight, which is above.
   if (!fitting.empty()) return fitting.front();
-  throw Error(ErrorKind::shape, file, scale.name,
-              "is {}, which no block of 32 to 512 gives for '{}' {}; it should be {} for 128x128 blocks "
-              "({} for 256x256, {} for 512x512). Say another block with --block",
+  throw Error(ErrorKind::shape, scale,
+              "is {}, which no block of 32 to 512 gives for '{}' {}; it should be {} for 128x128 blocks ({} for "
+              "256x256, {} for 512x512). Say another block with --block",
               scale.shape_text(), weight.name, weight.shape_text(), expected_shape(n, k, {128, 128}),
               expected_shape(n, k, {256, 256}), expected_shape(n, k, {512, 512}));
 }

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <cstdint>
-#include <filesystem>
 #include <string>
 #include <string_view>
 
@@ -19,20 +18,19 @@ using numerics::ScaleGrid;
 std::string grid_text(ScaleGrid grid);
 
 /// Throws Error dtype unless `scale` is f32, f16, bf16 or e8m0.
-void check_scale_dtype(const Tensor& scale, const std::filesystem::path& file);
+void check_scale_dtype(const Tensor& scale);
 
 /// Throws Error shape unless `scale` holds the scales of `operand` (a name, for the text) [rows, cols] on `grid`:
 /// [scale_rows, scale_cols], with or without dimensions of 1.
-void check_scale_shape(const Tensor& scale, const std::filesystem::path& file, const std::string& operand,
-                       std::int64_t rows, std::int64_t cols, ScaleGrid grid);
+void check_scale_shape(const Tensor& scale, const std::string& operand, std::int64_t rows, std::int64_t cols,
+                       ScaleGrid grid);
 
 /// Throws Error value at the first NaN, infinite or negative scale, with its row and column. Zero is allowed. `of`:
 /// the layer that those count in, where the tensor has the scales of more; may be empty.
-void check_scale_values(const Tensor& scale, const std::filesystem::path& file, std::string_view of = {});
+void check_scale_values(const Tensor& scale, std::string_view of = {});
 
-/// The grid that the shape of `scale` implies for `weight` [n, k]: per tensor, per channel, square blocks or groups
-/// of columns of 32, 64, 128, 256 or 512. One scale is per tensor, whatever its shape. Throws Error shape where none
-/// fits.
-ScaleGrid grid_from_shape(const Tensor& scale, const std::filesystem::path& file, const Tensor& weight);
+/// The grid that the shape of `scale` implies for `weight` [n, k]. Throws Error shape where none fits: per tensor,
+/// per channel, square blocks or groups of columns of 32, 64, 128, 256 or 512.
+ScaleGrid grid_from_shape(const Tensor& scale, const Tensor& weight);
 
 }  // namespace ironcl::checkpoint

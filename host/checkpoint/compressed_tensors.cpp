@@ -18,13 +18,13 @@ std::optional<numerics::DType> codes_of(const Members& scheme, std::string_view 
   if (bits == 4 && type == "float" && (group == 16 || group == 32)) return numerics::DType::e2m1;
   if (bits != 8) {
     unsupported = fmt::format(
-        "has {} of {} bits (num_bits), which are not read, only of 8, and of 4 as MXFP4 or "
-        "NVFP4 have them; quantise to FP8",
+        "has {} of {} bits (num_bits), which are not read, only of 8, and of 4 as MXFP4 or NVFP4 have them; quantise "
+        "to FP8",
         of, bits);
     return std::nullopt;
   }
   if (type.empty()) return std::nullopt;
-  if (type != "int" && type != "float") scheme.fail("type", fmt::format("is '{}', expected int or float", type));
+  if (type != "int" && type != "float") scheme.fail("type", "is '{}', expected int or float", type);
   return type == "int" ? numerics::DType::i8 : numerics::DType::e4m3fn;
 }
 
@@ -34,7 +34,7 @@ ScaleRounding rounding_of(const Members& scheme) {
   if (type == "torch.uint8") return ScaleRounding::power_of_two;
   for (const char* plain : {"torch.float32", "torch.float16", "torch.bfloat16", "torch.float8_e4m3fn"})
     if (type == plain) return ScaleRounding::exact;
-  if (type) scheme.fail("scale_dtype", fmt::format("is '{}', which is not a known type of scales", *type));
+  if (type) scheme.fail("scale_dtype", "is '{}', which is not a known type of scales", *type);
   return ScaleRounding::exact;
 }
 
@@ -44,7 +44,7 @@ bool is_dynamic(const Members& scheme) {
   if (dynamic == nullptr) return false;
   if (dynamic->is_bool()) return dynamic->get_bool();
   if (dynamic->is_string() && dynamic->get_string() == "local") return true;
-  scheme.fail("dynamic", fmt::format("is {}, expected true, false or \"local\"", json::serialize(*dynamic)));
+  scheme.fail("dynamic", "is {}, expected true, false or \"local\"", json::serialize(*dynamic));
 }
 
 /// The grid of compressed-tensors' {strategy, group_size, block_structure}. Empty, with `unsupported` filled, where
@@ -57,7 +57,7 @@ std::optional<ScaleGrid> grid_from(const Members& scheme, std::string_view of, b
   if (strategy == "channel" || strategy == "token") return ScaleGrid{1, 0};
   if (strategy == "group" || strategy == "tensor_group") {
     if (const auto size = scheme.size("group_size")) return ScaleGrid{1, *size};
-    scheme.fail("group_size", fmt::format("is missing, strategy '{}' needs it", strategy));
+    scheme.fail("group_size", "is missing, strategy '{}' needs it", strategy);
   }
   if (strategy == "block") {
     if (const auto grid = scheme.block("block_structure")) return grid;

@@ -22,8 +22,7 @@ struct Recognised {
 /// The first convention whose tensors are among those that stand beside each other.
 std::optional<Recognised> recognise(const std::vector<Member>& members);
 
-/// Codes of integers in a matrix that no part of a layer is, beside something that speaks of scales or alone under
-/// the name of a weight: quantised by a tool that is not known here.
+/// Codes of integers beside scales, or alone under the name of a weight: quantised by a tool that is not known here.
 std::optional<Recognised> unclaimed_codes(const std::vector<Member>& members);
 
 /// What a leaf says that alone gives a convention away; empty where it gives none away.
@@ -35,9 +34,7 @@ std::string_view why_no_product(std::string_view layer) noexcept;
 /// Whether a tensor's elements can only be codes: integers in two dimensions or more.
 bool is_integer_matrix(const Tensor& tensor) noexcept;
 
-/// Why fp8 weights without scales are not taken for plain casts: a scale may have been lost. Empty where they are:
-/// no tensor is a scale by its name, no config speaks of quantisation, the files are whole, and no weight is an
-/// integer.
+/// Why fp8 weights without scales are not taken for plain casts: a scale may have been lost. Empty where they are.
 std::string why_not_cast(const TensorIndex& index, const QuantizationConfig& config);
 
 }  // namespace ironcl::checkpoint

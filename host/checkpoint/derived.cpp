@@ -24,25 +24,20 @@ T element(const Tensor& tensor, std::int64_t i) {
   return value;
 }
 
-[[noreturn]] void fail(ErrorKind kind, const Placed& of, const std::string& message) {
-  throw Error(kind, of.file->path(), of.tensor.name, message);
+void expect_values(const Tensor& tensor, std::int64_t count, const char* what) {
+  if (tensor.elements() == count) return;
+  throw Error(ErrorKind::shape, tensor, "is {}, expected {}, {}", tensor.shape_text(),
+              count == 1 ? "one value" : fmt::format("[{}]", count), what);
 }
 
-void expect_values(const Placed& placed, std::int64_t count, const char* what) {
-  if (placed.tensor.elements() == count) return;
-  fail(ErrorKind::shape, placed,
-       fmt::format("is {}, expected {}, {}", placed.tensor.shape_text(),
-                   count == 1 ? "one value" : fmt::format("[{}]", count), what));
+void expect_dtype(const Tensor& tensor, bool good, const char* expected) {
+  if (!good) throw Error(ErrorKind::dtype, tensor, "is {}, expected {}", tensor.dtype_name, expected);
 }
 
-void expect_dtype(const Placed& placed, bool good, const char* expected) {
-  if (!good) fail(ErrorKind::dtype, placed, fmt::format("is {}, expected {}", placed.tensor.dtype_name, expected));
-}
-
-const Placed& need(const std::optional<Placed>& placed, const LayerParts& parts, const char* leaf) {
-  if (placed) return *placed;
-  throw Error(ErrorKind::not_found, parts.weight.file->path(), parts.name + "." + leaf,
-              "is missing beside '{}'; is a shard missing?", parts.weight.tensor.name);
+const Tensor& need(const std::optional<Tensor>& part, const LayerParts& parts, const char* leaf) {
+  if (part) return *part;
+  throw Error(ErrorKind::not_found, parts.weight.file(), parts.name + "." + leaf,
+              "is missing beside '{}'; is a shard missing?", parts.weight.name);
 }
 
 /// deq_scale: F32, or I64 whose low half is an F32 (models of fp16).
@@ -54,10 +49,11 @@ float product_scale(const Tensor& tensor, std::int64_t i) {
   return value;
 }
 
-/// A tensor of F32 that owns its values.
-Tensor f32_tensor(std::string name, std::vector<std::int64_t> shape, const std::vector<float>& values) {
+/// A tensor of F32 that owns its values, made of another.
+Tensor f32_tensor(const Tensor& of, std::vector<std::int64_t> shape, const std::vector<float>& values) {
   Tensor tensor;
-  tensor.name = std::move(name);
+  tensor.name = of.name;
+  tensor.from = of.from;
   tensor.dtype = DType::f32;
   tensor.dtype_name = "F32";
   tensor.shape = std::move(shape);
@@ -68,14 +64,14 @@ Tensor f32_tensor(std::string name, std::vector<std::int64_t> shape, const std::
 }
 
 /// bitsandbytes' SCB [N] or [1, N]: the scales [N] = SCB / 127.
-Tensor scale_of_row_amax(const Placed& amax, std::int64_t n) {
-  expect_dtype(amax, numerics::is_float(amax.tensor.dtype), "F32, F16 or BF16");
+Tensor scale_of_row_amax(const Tensor& amax, std::int64_t n) {
+  expect_dtype(amax, numerics::is_float(amax.dtype), "F32, F16 or BF16");
   expect_values(amax, n, "the largest magnitude of each row");
   std::vector<float> scales(static_cast<std::size_t>(n));
   for (std::int64_t i = 0; i < n; ++i)
     scales[static_cast<std::size_t>(i)] =
-        static_cast<float>(numerics::load_as_f64(amax.tensor.dtype, amax.tensor.data.data(), i) / 127);
-  return f32_tensor(amax.tensor.name, {n}, scales);
+        static_cast<float>(numerics::load_as_f64(amax.dtype, amax.data.data(), i) / 127);
+  return f32_tensor(amax, {n}, scales);
 }
 
 /// Static W8A8 of msModelSlim, y = deq_scale (sum q code + quant_bias): weight scale deq_scale / input_scale and bias
@@ -84,45 +80,45 @@ struct StaticInt8 {
   Tensor scale, bias;
 };
 StaticInt8 static_int8(const LayerParts& parts, std::int64_t n) {
-  const Placed& product = need(parts.product_scale, parts, "deq_scale");
-  const Placed& input = need(parts.input_scale, parts, "input_scale");
-  const Placed& added = need(parts.integer_bias, parts, "quant_bias");
-  const std::string_view type = product.tensor.dtype_name;
+  const Tensor& product = need(parts.product_scale, parts, "deq_scale");
+  const Tensor& input = need(parts.input_scale, parts, "input_scale");
+  const Tensor& added = need(parts.integer_bias, parts, "quant_bias");
+  const std::string_view type = product.dtype_name;
   expect_dtype(product, type == "F32" || type == "I64", "F32, or I64 with an F32 in its low half");
-  expect_dtype(input, input.tensor.dtype == DType::f32, "F32");
-  expect_dtype(added, added.tensor.dtype_name == "I32", "I32");
+  expect_dtype(input, input.dtype == DType::f32, "F32");
+  expect_dtype(added, added.dtype_name == "I32", "I32");
   expect_values(product, n, "one for each row");
   expect_values(input, 1, "the static scale of the activations");
   expect_values(added, n, "one for each row");
-  const float in = element<float>(input.tensor, 0);
-  if (!(in > 0)) fail(ErrorKind::value, input, fmt::format("is {}, expected a static scale above 0", in));
+  const float in = element<float>(input, 0);
+  if (!(in > 0)) throw Error(ErrorKind::value, input, "is {}, expected a static scale above 0", in);
   std::vector<float> scales, biases;
   for (std::int64_t i = 0; i < n; ++i) {
-    const double deq = product_scale(product.tensor, i);
+    const double deq = product_scale(product, i);
     scales.push_back(static_cast<float>(deq / in));
-    biases.push_back(static_cast<float>(deq * element<std::int32_t>(added.tensor, i)));
+    biases.push_back(static_cast<float>(deq * element<std::int32_t>(added, i)));
   }
-  return {f32_tensor(product.tensor.name, {n}, scales), f32_tensor(added.tensor.name, {n}, biases)};
+  return {f32_tensor(product, {n}, scales), f32_tensor(added, {n}, biases)};
 }
 
 /// compressed-tensors' weight_packed I32 [N, ceil(K / 4)] as I8 [N, K], in place: a row takes 4 ceil(K / 4) bytes of
 /// code + 128.
 Tensor unpacked_shape(const LayerParts& parts) {
-  const Placed& said = need(parts.shape, parts, "weight_shape");
-  expect_dtype(said, said.tensor.dtype_name == "I64" || said.tensor.dtype_name == "I32", "I64");
+  const Tensor& said = need(parts.shape, parts, "weight_shape");
+  expect_dtype(said, said.dtype_name == "I64" || said.dtype_name == "I32", "I64");
   expect_values(said, 2, "rows and columns");
-  const bool wide = said.tensor.dtype_name == "I64";
+  const bool wide = said.dtype_name == "I64";
   const auto size = [&](std::int64_t i) {
-    return wide ? element<std::int64_t>(said.tensor, i) : element<std::int32_t>(said.tensor, i);
+    return wide ? element<std::int64_t>(said, i) : element<std::int32_t>(said, i);
   };
-  Tensor weight = parts.weight.tensor;
-  expect_dtype(parts.weight, weight.dtype_name == "I32", "I32 of four codes each");
+  Tensor weight = parts.weight;
+  expect_dtype(weight, weight.dtype_name == "I32", "I32 of four codes each");
   const std::int64_t n = size(0), k = size(1);
   if (n < 1 || k < 1 || weight.shape != std::vector{n, k / 4 + (k % 4 != 0 ? 1 : 0)})
-    fail(ErrorKind::shape, parts.weight,
-         fmt::format("is {}, expected [N, ceil(K / 4)] of the weight_shape [{}, {}]; the file is damaged or packs "
-                     "other bits than 8",
-                     weight.shape_text(), n, k));
+    throw Error(ErrorKind::shape, weight,
+                "is {}, expected [N, ceil(K / 4)] of the weight_shape [{}, {}]; the file is damaged or packs other "
+                "bits than 8",
+                weight.shape_text(), n, k);
   weight.dtype = DType::i8;
   weight.dtype_name = "I8";
   weight.shape = {n, k};
@@ -131,56 +127,55 @@ Tensor unpacked_shape(const LayerParts& parts) {
 
 /// Two codes of e2m1 to a byte: shape, type and global scale of the layer.
 void take_four_bits(const LayerParts& parts, LinearLayer& layer) {
-  const Placed& scale = need(parts.scale, parts, "weight_scale");
+  const Tensor& scale = need(parts.scale, parts, "weight_scale");
   expect_dtype(parts.weight, layer.weight.dtype_name == "U8" || layer.weight.dtype_name == "I8",
                "U8 of two codes of four bits");
-  const bool nvfp4 = scale.tensor.dtype == DType::e4m3fn;
+  const bool nvfp4 = scale.dtype == DType::e4m3fn;
   const std::int64_t group = nvfp4 ? 16 : 32, n = layer.n, groups = layer.k * 2 / group;
   if (layer.weight.shape.size() != 2 || layer.k * 2 % group != 0)
-    fail(ErrorKind::shape, parts.weight,
-         fmt::format("is {}, expected [N, K / 2] with K a multiple of {}", layer.weight.shape_text(), group));
+    throw Error(ErrorKind::shape, parts.weight, "is {}, expected [N, K / 2] with K a multiple of {}",
+                layer.weight.shape_text(), group);
   if (!nvfp4)
-    expect_dtype(scale, scale.tensor.dtype_name == "U8" || scale.tensor.dtype == DType::e8m0,
+    expect_dtype(scale, scale.dtype_name == "U8" || scale.dtype == DType::e8m0,
                  "exponents of MXFP4 (U8, F8_E8M0) or scales of NVFP4 (F8_E4M3)");
   // Source: cuBLAS, block scaling factors layout; kernels of ComfyUI, LightX2V and torchao take them so.
   const auto up = [](std::int64_t size, std::int64_t step) { return (size + step - 1) / step * step; };
-  if (scale.tensor.shape != std::vector{n, groups} && scale.tensor.elements() == up(n, 128) * up(groups, 4))
-    fail(ErrorKind::unsupported, scale,
-         fmt::format("is {}, which are the scales of [{}, {}] in tiles of 128x4 (swizzled, as cuBLAS takes them), "
-                     "which are not read; export with linear scales",
-                     scale.tensor.shape_text(), n, groups));
+  if (scale.shape != std::vector{n, groups} && scale.elements() == up(n, 128) * up(groups, 4))
+    throw Error(ErrorKind::unsupported, scale,
+                "is {}, which are the scales of [{}, {}] in tiles of 128x4 (swizzled, as cuBLAS takes them), which "
+                "are not read; export with linear scales",
+                scale.shape_text(), n, groups);
   layer.weight.dtype = DType::e2m1;
   layer.weight.shape[1] = layer.k *= 2;
-  if (!nvfp4 && parts.global) fail(ErrorKind::config, *parts.global, "is a global scale, which MXFP4 lacks");
+  if (!nvfp4 && parts.global) throw Error(ErrorKind::config, *parts.global, "is a global scale, which MXFP4 lacks");
   if (!nvfp4) return;
-  const Placed& global = need(parts.global, parts, parts.packed ? "weight_global_scale" : "weight_scale_2");
-  expect_dtype(global, global.tensor.dtype == DType::f32, "F32");
+  const Tensor& global = need(parts.global, parts, parts.packed ? "weight_global_scale" : "weight_scale_2");
+  expect_dtype(global, global.dtype == DType::f32, "F32");
   expect_values(global, 1, "the scale of the whole weight");
-  const double value = static_cast<double>(element<float>(global.tensor, 0));
-  const bool divides = global.tensor.name.ends_with("global_scale");
+  const double value = static_cast<double>(element<float>(global, 0));
+  const bool divides = global.name.ends_with("global_scale");
   if (!std::isfinite(value) || value < 0 || (divides && value == 0))
-    fail(ErrorKind::value, global, fmt::format("is {}, expected a finite scale above 0", value));
+    throw Error(ErrorKind::value, global, "is {}, expected a finite scale above 0", value);
   layer.global = divides ? 1 / value : value;
-  layer.bytes += global.tensor.data.size();
+  layer.bytes += global.data.size();
 }
 
-void take_derived_scale(LinearLayer& layer, Tensor scale, const Placed& from) {
+void take_derived_scale(LinearLayer& layer, Tensor scale) {
   layer.scale = std::move(scale);
-  layer.scale_file = from.file->path();
   layer.bytes += layer.scale.data.size();
 }
 
 bool all_zero(const Tensor& tensor) {
   if (!numerics::is_float(tensor.dtype))
-    return std::all_of(tensor.data.begin(), tensor.data.end(), [](std::byte b) { return b == std::byte{0}; });
+    return std::ranges::all_of(tensor.data, [](std::byte b) { return b == std::byte{0}; });
   for (std::int64_t i = 0; i < tensor.elements(); ++i)
     if (numerics::load_as_f64(tensor.dtype, tensor.data.data(), i) != 0) return false;
   return true;
 }
 
 /// Zero points of weights, of tools that mean (code - zero point) * scale: msModelSlim, compressed-tensors, torchao.
-bool is_subtracted(const LayerParts& parts, const Placed& zeros) {
-  const std::string_view name = zeros.tensor.name;
+bool is_subtracted(const LayerParts& parts, const Tensor& zeros) {
+  const std::string_view name = zeros.name;
   return !parts.expert && (name.ends_with("weight_offset") || name.ends_with("weight_zero_point"));
 }
 
@@ -189,19 +184,19 @@ bool is_subtracted(const LayerParts& parts, const Placed& zeros) {
 bool has_four_bits(const LayerParts& parts) noexcept {
   if (parts.group == nullptr) return false;
   return parts.group->weight_dtype == DType::e2m1 ||
-         (parts.weight.tensor.dtype == DType::i8 && parts.scale && parts.scale->tensor.dtype == DType::e8m0);
+         (parts.weight.dtype == DType::i8 && parts.scale && parts.scale->dtype == DType::e8m0);
 }
 
 Tensor decoded(const Tensor& tensor) {
   std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
   numerics::decode(tensor.dtype, tensor.data.data(), std::span<float>(values));
-  return f32_tensor(tensor.name, tensor.shape, values);
+  return f32_tensor(tensor, tensor.shape, values);
 }
 
 void derive(const LayerParts& parts, LinearLayer& layer) {
   const QuantizationGroup* group = parts.group;
   if (parts.global && !has_four_bits(parts))
-    fail(ErrorKind::unsupported, *parts.global, std::string(refused_leaf("weight_scale_2")));
+    throw Error(ErrorKind::unsupported, *parts.global, std::string(refused_leaf("weight_scale_2")));
   if (has_four_bits(parts)) {
     take_four_bits(parts, layer);
   } else if (parts.packed) {
@@ -210,43 +205,39 @@ void derive(const LayerParts& parts, LinearLayer& layer) {
     layer.n = layer.weight.shape[0];
     layer.k = layer.weight.shape[1];
   }
-  if (parts.layout && std::any_of(parts.layout->tensor.data.begin(), parts.layout->tensor.data.end(),
-                                  [](std::byte b) { return b != std::byte{0}; }))
-    throw Error(ErrorKind::unsupported, parts.layout->file->path(), parts.layout->tensor.name,
+  if (parts.layout && !all_zero(*parts.layout))
+    throw Error(ErrorKind::unsupported, *parts.layout,
                 "is not 0: the codes lie in another order than rows (bitsandbytes), which is not read");
   if (group != nullptr && group->static_int8) {
     auto [scale, bias] = static_int8(parts, layer.n);
     layer.bias = bias;
-    return take_derived_scale(layer, std::move(scale), *parts.product_scale);
+    return take_derived_scale(layer, std::move(scale));
   }
   if ((parts.product_scale || parts.integer_bias) && (group == nullptr || !group->offsets))
-    throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
+    throw Error(ErrorKind::unsupported, layer.weight,
                 "is of Ascend's msModelSlim (deq_scale, quant_bias), and no quant_model_description.json beside it "
                 "says of which type; fetch that file");
   if (!parts.row_amax) {
-    if (layer.cast) take_derived_scale(layer, f32_tensor("", {}, {1}), parts.weight);
+    if (layer.cast) take_derived_scale(layer, f32_tensor(Tensor{.name = {}, .from = parts.weight.from}, {}, {1}));
     return;
   }
   if (parts.scale)
-    throw Error(ErrorKind::config, layer.weight_file, layer.weight.name,
-                "has two scales, '{}' and '{}'; one of them is wrong", parts.row_amax->tensor.name,
-                parts.scale->tensor.name);
-  take_derived_scale(layer, scale_of_row_amax(*parts.row_amax, layer.n), *parts.row_amax);
+    throw Error(ErrorKind::config, layer.weight, "has two scales, '{}' and '{}'; one of them is wrong",
+                parts.row_amax->name, parts.scale->name);
+  take_derived_scale(layer, scale_of_row_amax(*parts.row_amax, layer.n));
 }
 
-const Placed* find_zero_points(const LayerParts& parts) {
-  const Placed* found = nullptr;
-  for (const Placed& zeros : parts.zero_points) {
-    const auto fail = [&zeros](const char* why) {
-      throw Error(ErrorKind::unsupported, zeros.file->path(), zeros.tensor.name, why);
-    };
-    if (zeros.tensor.name.ends_with("_offset") && (parts.group == nullptr || !parts.group->offsets))
+const Tensor* find_zero_points(const LayerParts& parts) {
+  const Tensor* found = nullptr;
+  for (const Tensor& zeros : parts.zero_points) {
+    const auto fail = [&zeros](const char* why) { throw Error(ErrorKind::unsupported, zeros, why); };
+    if (zeros.name.ends_with("_offset") && (parts.group == nullptr || !parts.group->offsets))
       fail(
           "is of Ascend's msModelSlim, and no quant_model_description.json beside it says of which type the layer "
           "is; fetch that file");
     // Packed zero points are biased as their codes are.
     if (parts.packed) fail("is a zero point of packed codes: asymmetric quantisation is not read");
-    if (all_zero(zeros.tensor)) continue;
+    if (all_zero(zeros)) continue;
     if (found != nullptr || !is_subtracted(parts, zeros))
       fail("has values other than 0: asymmetric quantisation is not read; quantise symmetrically");
     found = &zeros;
@@ -254,30 +245,28 @@ const Placed* find_zero_points(const LayerParts& parts) {
   return found;
 }
 
-void take_zero_points(const LayerParts& parts, const Placed* zero_points, LinearLayer& layer) {
+void take_zero_points(const LayerParts& parts, const Tensor* zero_points, LinearLayer& layer) {
   if (zero_points == nullptr) {
     if (parts.group != nullptr && parts.group->asymmetric && parts.zero_points.empty())
-      throw Error(ErrorKind::not_found, layer.weight_file, parts.name + ".weight_zero_point",
+      throw Error(ErrorKind::not_found, layer.weight.file(), parts.name + ".weight_zero_point",
                   "is missing: the config says that the weights are not symmetric; is a shard missing?");
     return;
   }
-  const Tensor& zeros = zero_points->tensor;
-  const std::filesystem::path& file = zero_points->file->path();
-  const auto fail = [&](const std::string& why) { throw Error(ErrorKind::unsupported, file, zeros.name, why); };
+  const Tensor& zeros = *zero_points;
+  const auto fail = [&](const std::string& why) { throw Error(ErrorKind::unsupported, zeros, why); };
   if (layer.weight.dtype != DType::i8 || layer.activations != ActivationScheme::none)
     fail(
         "has values other than 0: asymmetric quantisation is read only of int8 weights beside activations that stay "
         "as they are (W8A16); quantise symmetrically");
   if (!numerics::is_float(zeros.dtype) && zeros.dtype != DType::i8)
     fail(fmt::format("is {}, expected zero points of F32, F16, BF16 or I8", zeros.dtype_name));
-  check_scale_shape(zeros, file, layer.weight.name, layer.n, layer.k, layer.weight_grid);
+  check_scale_shape(zeros, layer.weight.name, layer.n, layer.k, layer.weight_grid);
   for (std::int64_t i = 0; i < zeros.elements(); ++i) {
     const double value = numerics::load_as_f64(zeros.dtype, zeros.data.data(), i);
     if (value != std::nearbyint(value) || !(std::abs(value) <= 128))
-      fail(
-          fmt::format("has the zero point {}, expected whole numbers of -128 to 128: then bf16 holds what they "
-                      "leave of a code",
-                      value));
+      fail(fmt::format(
+          "has the zero point {}, expected whole numbers of -128 to 128: then bf16 holds what they leave of a code",
+          value));
   }
   layer.zero_points = zeros;
   layer.bytes += zeros.data.size();

@@ -5,6 +5,7 @@
 #include <array>
 #include <utility>
 
+#include "host/checkpoint/tensor.h"
 #include "host/report/visible.h"
 
 namespace ironcl::checkpoint {
@@ -31,5 +32,8 @@ Error::Error(ErrorKind kind, std::filesystem::path file, std::string tensor, std
       file_(std::move(file)),
       tensor_(std::move(tensor)),
       message_(std::move(message)) {}
+
+Error::Error(ErrorKind kind, const Tensor& tensor, std::string message)
+    : Error(kind, tensor.file(), tensor.name, std::move(message)) {}
 
 }  // namespace ironcl::checkpoint

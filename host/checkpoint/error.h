@@ -28,18 +28,24 @@ enum class ErrorKind {
 /// The name of a kind as it stands in JSON: "io", "format", "not_found", ...
 std::string_view name_of(ErrorKind kind) noexcept;
 
+struct Tensor;
+
 /// what() is one line: "FILE: tensor 'NAME': what is wrong (found, expected); what to do". Control characters of the
 /// names are escaped there (host/report/visible.h), and nowhere else.
 class Error : public std::runtime_error {
  public:
   /// `tensor` may be empty; `message` has neither file nor tensor in front.
   Error(ErrorKind kind, std::filesystem::path file, std::string tensor, std::string message);
+  Error(ErrorKind kind, const Tensor& tensor, std::string message);
   /// The message as fmt::format makes it.
   template <class Arg, class... Args>
   Error(ErrorKind kind, std::filesystem::path file, std::string tensor, fmt::format_string<Arg, Args...> message,
         Arg&& arg, Args&&... args)
       : Error(kind, std::move(file), std::move(tensor),
               fmt::format(message, std::forward<Arg>(arg), std::forward<Args>(args)...)) {}
+  template <class Arg, class... Args>
+  Error(ErrorKind kind, const Tensor& tensor, fmt::format_string<Arg, Args...> message, Arg&& arg, Args&&... args)
+      : Error(kind, tensor, fmt::format(message, std::forward<Arg>(arg), std::forward<Args>(args)...)) {}
 
   ErrorKind kind() const noexcept { return kind_; }
   const std::filesystem::path& file() const noexcept { return file_; }

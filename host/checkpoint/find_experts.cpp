@@ -33,8 +33,7 @@ std::optional<Role> role_of(std::string_view projection) {
 
 template <class... Args>
 [[noreturn]] void refuse(const LinearLayer& layer, fmt::format_string<Args...> why, Args&&... args) {
-  throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
-              fmt::format(why, std::forward<Args>(args)...));
+  throw Error(ErrorKind::unsupported, layer.weight, fmt::format(why, std::forward<Args>(args)...));
 }
 
 /// "<module>.experts.<expert>.<projection>"
@@ -90,8 +89,11 @@ class ExpertsBuilder {
   }
 
  private:
-  [[noreturn]] void fail(ErrorKind kind, const std::string& tensor, const std::string& message) const {
-    throw Error(kind, folder_.files.front().path().parent_path(), tensor, message);
+  template <class... Args>
+  [[noreturn]] void fail(ErrorKind kind, const std::string& tensor, fmt::format_string<Args...> message,
+                         Args&&... args) const {
+    throw Error(kind, folder_.files.front().path().parent_path(), tensor,
+                fmt::format(message, std::forward<Args>(args)...));
   }
 
   void fill() {
@@ -130,23 +132,23 @@ class ExpertsBuilder {
     const auto is = [&](const auto& entry) {
       return entry.second == role && (entry.first.front() == 'w') == (module_.mixtral_names && role != Role::gate_up);
     };
-    const std::string_view name = std::find_if(kRoles.begin(), kRoles.end(), is)->first;
+    const std::string_view name = std::ranges::find_if(kRoles, is)->first;
     return fmt::format("{}.experts.{}.{}", module_.name, expert, name);
   }
 
   void take_experts() {
     const std::int64_t count = layer_.routing.experts;
-    const bool fused = std::any_of(module_.experts.begin(), module_.experts.end(),
-                                   [](const auto& entry) { return entry.second[Role::gate_up].has_value(); });
+    const bool fused = std::ranges::any_of(module_.experts,
+                                           [](const auto& entry) { return entry.second[Role::gate_up].has_value(); });
     for (const auto& [expert, found] : module_.experts)
       if (expert >= count)
         fail(ErrorKind::config, fmt::format("{}.experts.{}", module_.name, expert),
-             fmt::format("is there, but config.json says that there are {} experts", count));
+             "is there, but config.json says that there are {} experts", count);
     const auto take = [&](std::int64_t expert, Role role, std::vector<std::size_t>& into) {
       const auto at = module_.experts.find(expert);
       const std::optional<std::size_t> index = at == module_.experts.end() ? std::nullopt : at->second[role];
       if (!index)
-        fail(ErrorKind::not_found, expected_name(expert, role) + ".weight",
+        fail(ErrorKind::not_found, expected_name(expert, role) + ".weight", "{}",
              at == module_.experts.end()
                  ? fmt::format("is missing, as all of expert {} is: {} of {} experts are there; is a shard missing?",
                                expert, module_.experts.size(), count)
@@ -188,7 +190,7 @@ class ExpertsBuilder {
   void check_bias(const LinearLayer& layer) const {
     const bool wanted = said_->biases;
     if (layer.bias.has_value() == wanted) return;
-    throw Error(wanted ? ErrorKind::not_found : ErrorKind::unsupported, layer.weight_file,
+    throw Error(wanted ? ErrorKind::not_found : ErrorKind::unsupported, layer.weight.file(),
                 wanted ? layer.name + ".bias" : layer.bias->name,
                 "is {} bias of an expert, which model type {} has{}", wanted ? "missing: the" : "a",
                 said_->model_type, wanted ? "; is a shard missing?" : " not, and which is not added here");
@@ -203,17 +205,17 @@ class ExpertsBuilder {
              first.weight.name);
     if (layer.activations == ActivationScheme::fixed)
       refuse(layer,
-             "has a static scale of its activations: x is quantised once for all experts, which only dynamic "
-             "scales allow; run the experts' layers one by one");
+             "has a static scale of its activations: x is quantised once for all experts, which only dynamic scales "
+             "allow; run the experts' layers one by one");
     if (layer.activation_limit)
       refuse(layer,
-             "clips its activations (activation_scale_ub), which is not computed between the two products; run "
-             "the experts' layers one by one");
+             "clips its activations (activation_scale_ub), which is not computed between the two products; run the "
+             "experts' layers one by one");
     if (layer.activations == ActivationScheme::dynamic && layer.activation_grid.group_rows != 1)
       refuse(layer, "quantises activations in blocks of {}; rows of different experts share no block",
              grid_text(layer.activation_grid));
     if (layer.zero_points)
-      throw Error(ErrorKind::unsupported, layer.weight_file, layer.zero_points->name,
+      throw Error(ErrorKind::unsupported, *layer.zero_points,
                   "has zero points other than 0, which experts that run as a whole do not take; run the experts' "
                   "layers one by one");
   }
@@ -222,7 +224,7 @@ class ExpertsBuilder {
   void check_gated(const GatedMatrices& matrices, std::int64_t& hidden, std::int64_t& width) const {
     const LinearLayer& down = layers_[matrices.down.front()];
     if (hidden != 0 && down.n != hidden)
-      fail(ErrorKind::shape, down.weight.name, fmt::format("is [{}, {}], expected {} rows", down.n, down.k, hidden));
+      fail(ErrorKind::shape, down.weight.name, "is [{}, {}], expected {} rows", down.n, down.k, hidden);
     hidden = down.n;
     width = down.k;
     for (const std::vector<std::size_t>* role : {&matrices.gate_up, &matrices.gate, &matrices.up, &matrices.down}) {
@@ -231,9 +233,8 @@ class ExpertsBuilder {
       const std::int64_t n = role == &matrices.down ? hidden : role == &matrices.gate_up ? 2 * width : width;
       const std::int64_t k = role == &matrices.down ? width : hidden;
       if (first.n != n || first.k != k)
-        throw Error(ErrorKind::shape, first.weight_file, first.weight.name,
-                    "is [{}, {}], expected [{}, {}] beside '{}' [{}, {}]", first.n, first.k, n, k, down.weight.name,
-                    down.n, down.k);
+        throw Error(ErrorKind::shape, first.weight, "is [{}, {}], expected [{}, {}] beside '{}' [{}, {}]", first.n,
+                    first.k, n, k, down.weight.name, down.n, down.k);
       check_activations(first, down);
       for (const std::size_t index : *role) check_bias(layers_[index]);
       for (const std::size_t index : *role) check_same(layers_[index], first);
@@ -253,104 +254,98 @@ class ExpertsBuilder {
              shared.activation_rounding == routed.activation_rounding && in_i8(shared) == in_i8(routed);
     if (same) return;
     refuse(shared,
-           "quantises its activations otherwise than '{}', and x is quantised once for the experts and "
-           "the shared one; run their layers one by one",
+           "quantises its activations otherwise than '{}', and x is quantised once for the experts and the shared "
+           "one; run their layers one by one",
            routed.weight.name);
   }
 
-  const Located* find(const std::string& name) const {
+  const Tensor* find(const std::string& name) const {
     const auto at = folder_.tensors.find(name);
-    return at == folder_.tensors.end() ? nullptr : &at->second;
+    return at == folder_.tensors.end() ? nullptr : at->second;
   }
 
   /// A tensor that stays unquantised.
-  Tensor plain(const Located& located, const char* what, const std::vector<std::int64_t>& shape) {
-    const Tensor& tensor = *located.tensor;
-    const std::filesystem::path& file = folder_.files[located.file].path();
+  Tensor plain(const Tensor& tensor, const char* what, const std::vector<std::int64_t>& shape) {
     if (!numerics::is_float(tensor.dtype))
-      throw Error(ErrorKind::unsupported, file, tensor.name,
+      throw Error(ErrorKind::unsupported, tensor,
                   "is {}: {} stays unquantised in every model that is known, F32, F16 or BF16", tensor.dtype_name,
                   what);
     if (tensor.shape != shape)
-      throw Error(ErrorKind::shape, file, tensor.name, "is {}, expected [{}] for {}", tensor.shape_text(),
+      throw Error(ErrorKind::shape, tensor, "is {}, expected [{}] for {}", tensor.shape_text(),
                   fmt::join(shape, ", "), what);
     layer_.bytes += tensor.data.size();
     return tensor;
   }
 
+  template <class... Args>
+  [[noreturn]] void missing(const std::string& tensor, fmt::format_string<Args...> what, Args&&... args) const {
+    fail(ErrorKind::not_found, tensor, "is missing: {}; is a shard missing?",
+         fmt::format(what, std::forward<Args>(args)...));
+  }
+
+  /// Takes the bias of that name, which the model type has or has not; `does`: what it does with it.
+  void take_bias(const std::string& name, bool wanted, const char* does, const char* what,
+                 std::optional<Tensor>& to) {
+    const Tensor* found = find(name);
+    if (wanted && found == nullptr) missing(name, "model type {} {}", layer_.routing.model_type, does);
+    if (!wanted && found != nullptr)
+      throw Error(ErrorKind::unsupported, *found, "is {}, which model type {} has not, and which is not added here",
+                  what, layer_.routing.model_type);
+    if (found != nullptr) to = plain(*found, what, {layer_.routing.experts});
+  }
+
   void take_router() {
-    const char* called = layer_.routing.biases ? ".router" : ".gate";
-    const std::string name = module_.name + called + ".weight";
-    const Located* router = find(name);
+    const Routing& routing = layer_.routing;
+    const std::string name = module_.name + (routing.biases ? ".router" : ".gate");
+    const Tensor* router = find(name + ".weight");
     if (router == nullptr)
-      fail(ErrorKind::not_found, name,
-           fmt::format("is missing: the router [{}, {}] of these experts; is a shard missing?",
-                       layer_.routing.experts, layer_.hidden));
-    layer_.router = plain(*router, "a router", {layer_.routing.experts, layer_.hidden});
-    const Located* added = find(module_.name + called + ".bias");
-    if (added != nullptr && !layer_.routing.biases)
-      throw Error(ErrorKind::unsupported, folder_.files[added->file].path(), added->tensor->name,
-                  "is a bias of a router, which model type {} has not, and which is not added here",
-                  layer_.routing.model_type);
-    if (added == nullptr && layer_.routing.biases)
-      fail(ErrorKind::not_found, module_.name + called + ".bias",
-           fmt::format("is missing: model type {} adds it to the logits; is a shard missing?",
-                       layer_.routing.model_type));
-    if (added != nullptr) layer_.router_bias = plain(*added, "the bias of a router", {layer_.routing.experts});
-    const Located* bias = find(module_.name + ".gate.e_score_correction_bias");
-    if (bias == nullptr) bias = find(module_.name + ".e_score_correction_bias");
-    if (layer_.routing.has_correction_bias && bias == nullptr)
-      fail(ErrorKind::not_found, module_.name + ".gate.e_score_correction_bias",
-           fmt::format("is missing: model type {} chooses experts with it; is a shard missing?",
-                       layer_.routing.model_type));
-    if (!layer_.routing.has_correction_bias && bias != nullptr)
-      throw Error(ErrorKind::config, folder_.files[bias->file].path(), bias->tensor->name,
-                  "is there, but model type {} has no such bias", layer_.routing.model_type);
-    if (bias == nullptr) return;
-    layer_.correction_bias = plain(*bias, "the correction bias of a router", {layer_.routing.experts});
+      missing(name + ".weight", "the router [{}, {}] of these experts", routing.experts, layer_.hidden);
+    layer_.router = plain(*router, "a router", {routing.experts, layer_.hidden});
+    take_bias(name + ".bias", routing.biases, "adds it to the logits", "a bias of a router", layer_.router_bias);
+    const std::string beside = module_.name + ".e_score_correction_bias";
+    take_bias(find(beside) != nullptr ? beside : module_.name + ".gate.e_score_correction_bias",
+              routing.has_correction_bias, "chooses experts with it", "a correction bias of a router",
+              layer_.correction_bias);
   }
 
   void take_shared() {
     for (const std::string_view part : {"shared_experts", "shared_expert"}) {
       const std::string prefix = fmt::format("{}.{}.", module_.name, part);
-      const auto index = [&](std::string_view projection) -> std::optional<std::size_t> {
-        const auto at = by_name_.find(prefix + std::string(projection));
-        return at == by_name_.end() ? std::nullopt : std::optional(at->second);
-      };
-      const auto gate = index("gate_proj"), up = index("up_proj"), down = index("down_proj");
-      if (!gate && !up && !down) {
-        if (find(prefix + "down_proj.weight") == nullptr) continue;
-        fail(ErrorKind::unsupported, prefix + "down_proj.weight",
+      constexpr std::array kParts = {"gate_proj", "up_proj", "down_proj"};
+      std::vector<std::size_t> found;
+      std::string absent;
+      for (const char* projection : kParts) {
+        const auto at = by_name_.find(prefix + projection);
+        if (at == by_name_.end())
+          absent = prefix + projection + ".weight";
+        else
+          found.push_back(at->second);
+      }
+      if (found.empty()) {
+        if (find(absent) == nullptr) continue;
+        fail(ErrorKind::unsupported, absent,
              "is the shared expert of these experts and is not quantised, which is not run here");
       }
-      for (const auto& [found, projection] :
-           {std::pair{gate, "gate_proj"}, std::pair{up, "up_proj"}, std::pair{down, "down_proj"}}) {
-        if (!found)
-          fail(ErrorKind::not_found, fmt::format("{}{}.weight", prefix, projection),
-               "is missing: the shared expert is not whole; is a shard missing?");
-        layers_[*found].check();
-        layer_.bytes += layers_[*found].bytes;
+      if (!absent.empty()) missing(absent, "the shared expert is not whole");
+      for (const std::size_t index : found) {
+        layers_[index].check();
+        layer_.bytes += layers_[index].bytes;
       }
-      layer_.shared = GatedMatrices{{}, {*gate}, {*up}, {*down}};
+      layer_.shared = GatedMatrices{{}, {found[0]}, {found[1]}, {found[2]}};
       std::int64_t hidden = layer_.hidden;
       check_gated(*layer_.shared, hidden, layer_.shared_width);
       const GatedMatrices& routed = layer_.experts;
-      const std::size_t first = routed.fused() ? routed.gate_up.front() : routed.gate.front();
-      check_shared_activations(layers_[*gate], layers_[first]);
-      check_shared_activations(layers_[*down], layers_[routed.down.front()]);
+      check_shared_activations(layers_[found[0]], layers_[(routed.fused() ? routed.gate_up : routed.gate).front()]);
+      check_shared_activations(layers_[found[2]], layers_[routed.down.front()]);
     }
+    const std::string shared = module_.name + ".shared_expert";
     if (layer_.routing.has_shared_expert && !layer_.shared)
-      fail(ErrorKind::not_found, module_.name + ".shared_expert(s).down_proj.weight",
-           "is missing: config.json says that these experts have a shared one; is a shard missing?");
-    const Located* gate = find(module_.name + ".shared_expert_gate.weight");
+      missing(shared + "(s).down_proj.weight", "config.json says that these experts have a shared one");
+    const Tensor* gate = find(shared + "_gate.weight");
     if (gate == nullptr && layer_.shared && layer_.routing.has_shared_gate)
-      fail(ErrorKind::not_found, module_.name + ".shared_expert_gate.weight",
-           fmt::format("is missing: model type {} scales the shared expert by it; is a shard missing?",
-                       layer_.routing.model_type));
+      missing(shared + "_gate.weight", "model type {} scales the shared expert by it", layer_.routing.model_type);
     if (gate == nullptr) return;
-    if (!layer_.shared)
-      fail(ErrorKind::not_found, module_.name + ".shared_expert.down_proj.weight",
-           "is missing: there is a gate of a shared expert; is a shard missing?");
+    if (!layer_.shared) missing(shared + ".down_proj.weight", "there is a gate of a shared expert");
     layer_.shared_gate = plain(*gate, "the gate of a shared expert", {1, layer_.hidden});
   }
 
@@ -391,8 +386,7 @@ std::vector<ExpertsLayer> find_experts(const Folder& folder, const std::vector<L
   result.reserve(modules.size());
   for (const Module& module : modules)
     result.push_back(ExpertsBuilder(folder, layers, by_name, module, routing).build());
-  std::sort(result.begin(), result.end(),
-            [](const ExpertsLayer& a, const ExpertsLayer& b) { return natural_less(a.name, b.name); });
+  std::ranges::sort(result, natural_less, &ExpertsLayer::name);
   return result;
 }
 

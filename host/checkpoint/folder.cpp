@@ -31,7 +31,7 @@ std::vector<std::string> files_ending(const fs::path& folder, std::string_view s
     if (name.ends_with(suffix) && !name.starts_with('.') && !at->is_directory()) names.push_back(name);
   }
   if (ec) throw Error(ErrorKind::io, folder, "", "cannot be listed: {}", ec.message());
-  std::sort(names.begin(), names.end(), natural_less);
+  std::ranges::sort(names, natural_less);
   return names;
 }
 
@@ -40,11 +40,10 @@ void add_file(Folder& folder, const fs::path& path) {
   for (const Tensor& tensor : folder.files.back().tensors()) {
     // Names come sorted: those of the first file each belong at the end.
     const std::size_t before = folder.tensors.size();
-    const auto at =
-        folder.tensors.emplace_hint(folder.tensors.end(), tensor.name, Located{&tensor, folder.files.size() - 1});
+    const auto at = folder.tensors.emplace_hint(folder.tensors.end(), tensor.name, &tensor);
     if (folder.tensors.size() == before)
-      throw Error(ErrorKind::format, path, tensor.name, "is also in {}; a tensor belongs to one shard",
-                  folder.files[at->second.file].path().filename().string());
+      throw Error(ErrorKind::format, tensor, "is also in {}; a tensor belongs to one shard",
+                  at->second->file().filename().string());
   }
 }
 
@@ -89,12 +88,11 @@ void add_shards(Folder& folder, const fs::path& index) {
   for (const std::string& name : names) add_file(folder, directory / name);
   for (const auto& [tensor, file] : weight_map) {
     const auto at = folder.tensors.find(tensor);
-    if (at == folder.tensors.end() || folder.files[at->second.file].path().filename() != file)
+    if (at == folder.tensors.end() || at->second->file().filename() != file)
       throw Error(ErrorKind::format, directory / file, tensor, "is not in this shard, where {} says it is{}",
                   index.filename().string(),
-                  at == folder.tensors.end()
-                      ? std::string("; fetch the checkpoint again")
-                      : fmt::format(", but in {}", folder.files[at->second.file].path().filename().string()));
+                  at == folder.tensors.end() ? std::string("; fetch the checkpoint again")
+                                             : fmt::format(", but in {}", at->second->file().filename().string()));
   }
 }
 
@@ -124,28 +122,21 @@ std::optional<ShardName> shard_name(const std::string& name) {
 void refuse_shards_without_index(const fs::path& folder, const std::vector<std::string>& files) {
   const auto shard = shard_name(files.front());
   if (!shard) return;
-  throw Error(ErrorKind::not_found, folder / (shard->stem + std::string(kIndexSuffix)), "",
-              files.size() == 1
-                  ? fmt::format("is not there, and {} is one of {} shards; fetch the checkpoint again, or name that "
-                                "file",
-                                files.front(), shard->count)
-                  : fmt::format("is not there, and {} of {} shards are ({}); fetch the checkpoint again, or name one "
-                                "file",
-                                files.size(), shard->count, list_names(files)));
+  throw Error(
+      ErrorKind::not_found, folder / (shard->stem + std::string(kIndexSuffix)), "",
+      files.size() == 1
+          ? fmt::format("is not there, and {} is one of {} shards; fetch the checkpoint again, or name that file",
+                        files.front(), shard->count)
+          : fmt::format("is not there, and {} of {} shards are ({}); fetch the checkpoint again, or name one file",
+                        files.size(), shard->count, list_names(files)));
 }
 
 /// The configs of a folder, which also hold for each of its files.
 void add_configs(Folder& folder, const fs::path& path) {
-  const auto add = [&path](fs::path& slot, const char* name) {
-    if (slot.empty() && fs::is_regular_file(path / name)) slot = path / name;
-  };
-  add(folder.config, "config.json");
-  add(folder.quanto_map, "quanto_qmap.json");
-  add(folder.modelopt_config, "hf_quant_config.json");
-  add(folder.ascend, "quant_model_description.json");
-  add(folder.params, "params.json");
-  add(folder.other_config, "quantization_config.json");
-  add(folder.other_config, "quantize_config.json");
+  for (const std::string_view name : kQuantizationConfigs)
+    if (fs::is_regular_file(path / name)) folder.configs.push_back(path / name);
+  if (fs::is_regular_file(path / "config.json")) folder.config = path / "config.json";
+  if (fs::is_regular_file(path / "quanto_qmap.json")) folder.quanto_map = path / "quanto_qmap.json";
 }
 
 /// A file by itself. What else there is of its model: an index beside it that names it, or the count in its name.
@@ -159,7 +150,7 @@ void add_lone_file(Folder& folder, const fs::path& path) {
   for (const std::string& index : files_ending(directory, kIndexSuffix)) {
     std::map<std::string, std::string> weight_map = read_weight_map(directory / index);
     const auto is_here = [&name](const auto& entry) { return entry.second == name; };
-    if (std::none_of(weight_map.begin(), weight_map.end(), is_here)) continue;
+    if (std::ranges::none_of(weight_map, is_here)) continue;
     std::erase_if(weight_map, is_here);
     folder.index = directory / index;
     folder.partial = folder.partial || !weight_map.empty();

@@ -33,8 +33,10 @@ class Members {
   Members(const boost::json::object& object, const std::filesystem::path& file, std::string where)
       : object_(&object), file_(&file), where_(std::move(where)) {}
 
-  [[noreturn]] void fail(std::string_view name, const std::string& message) const {
-    throw Error(ErrorKind::config, *file_, "", fmt::format("{}.{} {}", where_, name, message));
+  template <class... Args>
+  [[noreturn]] void fail(std::string_view name, fmt::format_string<Args...> message, Args&&... args) const {
+    throw Error(ErrorKind::config, *file_, "", "{}.{} {}", where_, name,
+                fmt::format(message, std::forward<Args>(args)...));
   }
 
   /// nullptr where the member is missing or null.
@@ -53,7 +55,7 @@ class Members {
     const boost::json::value* value = find(name, &boost::json::value::is_array, "an array of strings");
     if (value == nullptr) return result;
     for (const boost::json::value& entry : value->get_array()) {
-      if (!entry.is_string()) fail(name, fmt::format("holds {}, expected strings", boost::json::serialize(entry)));
+      if (!entry.is_string()) fail(name, "holds {}, expected strings", boost::json::serialize(entry));
       result.push_back(boost::json::value_to<std::string>(entry));
     }
     return result;
@@ -64,7 +66,7 @@ class Members {
     try {
       return ModuleNames(std::move(entries));
     } catch (const std::runtime_error& error) {
-      fail(name, fmt::format("holds a malformed regular expression: {}", error.what()));
+      fail(name, "holds a malformed regular expression: {}", error.what());
     }
   }
 
@@ -81,7 +83,7 @@ class Members {
       return ScaleGrid{size_from(name, (*pair)[0]), size_from(name, (*pair)[1])};
     if (value->is_string())
       if (const auto grid = parse_block(boost::json::value_to<std::string>(*value))) return grid;
-    fail(name, fmt::format("is {}, expected two sizes such as [128, 128]", boost::json::serialize(*value)));
+    fail(name, "is {}, expected two sizes such as [128, 128]", boost::json::serialize(*value));
   }
 
   std::optional<bool> flag(std::string_view name) const {
@@ -108,7 +110,7 @@ class Members {
                                  const char* expected) const {
     const boost::json::value* value = find(name);
     if (value != nullptr && !(value->*is)())
-      fail(name, fmt::format("is {}, expected {}", boost::json::serialize(*value), expected));
+      fail(name, "is {}, expected {}", boost::json::serialize(*value), expected);
     return value;
   }
 
@@ -116,8 +118,7 @@ class Members {
     constexpr std::int64_t kLargest = 1 << 30;
     const std::int64_t* number = value.if_int64();
     if (number == nullptr || *number < 1 || *number > kLargest)
-      fail(name, fmt::format("has the size {}, expected a whole number of 1 to {}", boost::json::serialize(value),
-                             kLargest));
+      fail(name, "has the size {}, expected a whole number of 1 to {}", boost::json::serialize(value), kLargest);
     return *number;
   }
 

@@ -8,16 +8,17 @@
 
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/block.h"
+#include "host/checkpoint/stacked.h"
 
 namespace ironcl::checkpoint {
 namespace {
 
-std::optional<ScaleGrid> metadata_block(const SafetensorsFile& file, const std::string& key) {
-  const auto at = file.metadata().find(key);
-  if (at == file.metadata().end()) return std::nullopt;
-  if (const auto grid = parse_block(at->second)) return grid;
-  throw Error(ErrorKind::config, file.path(), "", "metadata {} is '{}', expected a block such as 128 or 1x128", key,
-              at->second);
+std::optional<ScaleGrid> metadata_block(const Tensor& tensor, const std::string& key) {
+  const std::string* said = tensor.metadata(key);
+  if (said == nullptr) return std::nullopt;
+  if (const auto grid = parse_block(*said)) return grid;
+  throw Error(ErrorKind::config, tensor.file(), "", "metadata {} is '{}', expected a block such as 128 or 1x128", key,
+              *said);
 }
 
 class LayerBuilder {
@@ -30,8 +31,7 @@ class LayerBuilder {
     layer_.expert = parts_.expert;
     layer_.transposed = parts_.transposed;
     layer_.writer = group_ != nullptr && !group_->writer.empty() ? group_->writer : config_.writer;
-    layer_.weight = parts_.weight.tensor;
-    if (parts_.weight.file != nullptr) layer_.weight_file = parts_.weight.file->path();
+    layer_.weight = parts_.weight;
     layer_.bytes = layer_.weight.data.size();
     layer_.cast = group_ != nullptr && group_->cast;
     if (layer_.weight.shape.size() == 2) {
@@ -39,15 +39,13 @@ class LayerBuilder {
       layer_.k = layer_.weight.shape[1];
     }
     if (parts_.scale) {
-      layer_.scale = parts_.scale->tensor;
-      layer_.scale_file = parts_.scale->file->path();
+      layer_.scale = *parts_.scale;
       layer_.bytes += layer_.scale.data.size();
     }
-    const LayerParts& parts = parts_;
-    for (const auto* part : {&parts.scale, &parts.global, &parts.input_scale, &parts.row_amax, &parts.layout,
-                             &parts.product_scale, &parts.integer_bias, &parts.shape})
-      if (*part) layer_.companions.push_back((*part)->tensor.name);
-    for (const Placed& zeros : parts.zero_points) layer_.companions.push_back(zeros.tensor.name);
+    for (const Slot& slot : kSlots)
+      if (const auto& part = parts_.*slot.of; part && slot.part != Part::bias)
+        layer_.companions.push_back(part->name);
+    for (const Tensor& zeros : parts_.zero_points) layer_.companions.push_back(zeros.name);
     try {
       fill();
     } catch (const Error& error) {
@@ -59,18 +57,18 @@ class LayerBuilder {
  private:
   template <class... Args>
   [[noreturn]] void refuse(ErrorKind kind, fmt::format_string<Args...> why, Args&&... args) const {
-    throw Error(kind, layer_.weight_file, layer_.weight.name, fmt::format(why, std::forward<Args>(args)...));
+    throw Error(kind, layer_.weight, fmt::format(why, std::forward<Args>(args)...));
   }
 
   void fill() {
     if (group_ != nullptr && !group_->unsupported.empty())
-      throw Error(ErrorKind::unsupported, group_->writer.empty() ? config_file_ : layer_.weight_file,
+      throw Error(ErrorKind::unsupported, group_->writer.empty() ? config_file_ : layer_.weight.file(),
                   layer_.weight.name, group_->unsupported);
     if (parts_.problem) throw *parts_.problem;
     if (parts_.stranger) throw *parts_.stranger;
-    const Placed* zero_points = find_zero_points(parts_);
+    const Tensor* zero_points = find_zero_points(parts_);
     derive(parts_, layer_);
-    if (layer_.scale_file.empty()) complain_of_missing_scale();
+    if (layer_.scale.dtype_name.empty()) complain_of_missing_scale();
     check_weight();
     check_not_ignored();
     check_known_to_config();
@@ -78,9 +76,9 @@ class LayerBuilder {
     tidy_scale();
     choose_weight_grid();
     cut_fused_scale();
-    check_scale_shape(layer_.scale, layer_.scale_file, layer_.weight.name, layer_.n, layer_.k, layer_.weight_grid);
+    check_scale_shape(layer_.scale, layer_.weight.name, layer_.n, layer_.k, layer_.weight_grid);
     layer_.weight_grid_known = true;
-    if (options_.check_values) check_scale_values(layer_.scale, layer_.scale_file, shared_with(layer_.scale));
+    if (options_.check_values) check_scale_values(layer_.scale, shared_with(layer_.scale));
     choose_activations();
     take_zero_points(parts_, zero_points, layer_);
     take_bias();
@@ -90,8 +88,7 @@ class LayerBuilder {
   void check_known_to_config() const {
     if (group_ == nullptr && !config_.groups.empty())
       refuse(ErrorKind::config,
-             "is {} with a scale, and {} does not say how '{}' is quantised; correct the one that is "
-             "wrong",
+             "is {} with a scale, and {} does not say how '{}' is quantised; correct the one that is wrong",
              layer_.weight.dtype_name, config_file_.filename().string(), layer_.name);
     if (group_ == nullptr || !group_->weight_dtype) return;
     const auto kind = [](DType type) { return type == DType::i8 ? "int8" : type == DType::e2m1 ? "fp4" : "fp8"; };
@@ -103,9 +100,7 @@ class LayerBuilder {
   /// Two codes of four bits in a byte have the type of int8. What gives them away are their scales.
   void check_scale_is_of_codes() const {
     if (layer_.weight.dtype != DType::i8) return;
-    const auto fail = [this](const char* why) {
-      throw Error(ErrorKind::unsupported, layer_.weight_file, layer_.weight.name, why);
-    };
+    const auto fail = [this](const char* why) { throw Error(ErrorKind::unsupported, layer_.weight, why); };
     if (layer_.scale.dtype == DType::e8m0)
       fail(
           "is I8 with scales of F8_E8M0: two codes of MXFP4 in a byte (DeepSeek-V4's experts), and nothing says how "
@@ -127,9 +122,8 @@ class LayerBuilder {
     auto grid = weight.shape.size() == 2 ? said_grid(parts_, source) : std::nullopt;
     const bool known = grid.has_value() || options_.block.has_value();
     if (!grid) grid = options_.block.value_or(ScaleGrid{128, 128});
-    throw Error(ErrorKind::not_found, layer_.weight_file, parts_.expected_scale,
-                "is missing: the weight '{}' is {} {} and needs a scale of shape [{}, {}] ({}{}), called {}; "
-                "{}",
+    throw Error(ErrorKind::not_found, layer_.weight.file(), parts_.expected_scale,
+                "is missing: the weight '{}' is {} {} and needs a scale of shape [{}, {}] ({}{}), called {}; {}",
                 weight.name, weight.dtype_name, weight.shape_text(), grid->scale_rows(layer_.n),
                 grid->scale_cols(layer_.k), known ? "" : "for blocks of ", grid_text(*grid),
                 "weight_scale_inv or weight_scale", where_it_may_be());
@@ -148,8 +142,8 @@ class LayerBuilder {
     if (!numerics::is_quantized(weight.dtype))
       refuse(weight.dtype_name.ends_with("FNUZ") || weight.dtype_name == "U8" ? ErrorKind::unsupported
                                                                               : ErrorKind::dtype,
-             "is {} and has a scale, expected a weight of F8_E4M3, F8_E5M2 or I8, or a config that says that it "
-             "is MXFP4 or NVFP4",
+             "is {} and has a scale, expected a weight of F8_E4M3, F8_E5M2 or I8, or a config that says that it is "
+             "MXFP4 or NVFP4",
              weight.dtype_name);
     if (weight.shape.size() != 2 || layer_.n < 1 || layer_.k < 1)
       refuse(weight.shape.size() == 3 ? ErrorKind::unsupported : ErrorKind::shape,
@@ -173,7 +167,7 @@ class LayerBuilder {
     if (layer_.scale.dtype_name == "U8" && groups_of_32 && layer_.weight.dtype != DType::i8)
       layer_.scale.dtype = DType::e8m0;
     if (layer_.global) return;  // of e4m3
-    check_scale_dtype(layer_.scale, layer_.scale_file);
+    check_scale_dtype(layer_.scale);
   }
 
   void choose_weight_grid() {
@@ -192,7 +186,7 @@ class LayerBuilder {
       layer_.block_source = BlockSource::shape;
       Tensor whole = layer_.weight;  // of a fused projection
       whole.shape[0] *= parts_.parts;
-      layer_.weight_grid = grid_from_shape(layer_.scale, layer_.scale_file, whole);
+      layer_.weight_grid = grid_from_shape(layer_.scale, whole);
     }
   }
 
@@ -200,12 +194,11 @@ class LayerBuilder {
   void cut_fused_scale() {
     const ScaleGrid grid = layer_.weight_grid;
     if (parts_.parts == 1 || layer_.scale.elements() == 1) return;
-    check_scale_shape(layer_.scale, layer_.scale_file, layer_.name + " and its neighbour", layer_.n * parts_.parts,
-                      layer_.k, grid);
+    check_scale_shape(layer_.scale, layer_.name + " and its neighbour", layer_.n * parts_.parts, layer_.k, grid);
     if (grid.group_rows != 0 && layer_.n % grid.group_rows != 0)
-      throw Error(ErrorKind::unsupported, layer_.scale_file, layer_.scale.name,
-                  "has blocks of {} rows over {} projections of {} rows each, so that one block spans "
-                  "two of them; save the scales with their weights",
+      throw Error(ErrorKind::unsupported, layer_.scale,
+                  "has blocks of {} rows over {} projections of {} rows each, so that one block spans two of them; "
+                  "save the scales with their weights",
                   grid.group_rows, parts_.parts, layer_.n);
     layer_.scale.shape = {grid.scale_rows(layer_.n * parts_.parts), grid.scale_cols(layer_.k)};
     const std::int64_t rows = grid.scale_rows(layer_.n);
@@ -215,7 +208,7 @@ class LayerBuilder {
   void choose_activations() {
     // Where nobody says: token groups as wide as the weight's blocks, per token for undivided rows.
     layer_.activation_grid = {1, layer_.weight_grid.group_cols};
-    if (const auto said = metadata_block(*parts_.weight.file, "x_group")) layer_.activation_grid = *said;
+    if (const auto said = metadata_block(parts_.weight, "x_group")) layer_.activation_grid = *said;
     const bool mx = layer_.scale.dtype == DType::e8m0 && layer_.weight_grid == ScaleGrid{1, 32};
     if (mx) layer_.activation_rounding = ScaleRounding::power_of_two;
     std::optional<ActivationScheme> said;
@@ -232,7 +225,7 @@ class LayerBuilder {
     layer_.activations_known = true;
     if (given) return take_input_scale(*parts_.input_scale);
     if (layer_.activations == ActivationScheme::fixed)
-      throw Error(ErrorKind::not_found, layer_.weight_file, parts_.expected_input_scale,
+      throw Error(ErrorKind::not_found, layer_.weight.file(), parts_.expected_input_scale,
                   "is missing: config.json says that activations have static scales");
   }
 
@@ -240,10 +233,9 @@ class LayerBuilder {
   void check_activation_dtype(DType said) const {
     const DType computed = layer_.weight.dtype == DType::i8 ? DType::i8 : DType::e4m3fn;
     if (said == computed) return;
-    throw Error(ErrorKind::unsupported, group_->writer.empty() ? config_file_ : layer_.weight_file,
+    throw Error(ErrorKind::unsupported, group_->writer.empty() ? config_file_ : layer_.weight.file(),
                 layer_.weight.name,
-                "is {} with activations of {}, which is not computed here, only of {}; quantise both "
-                "alike",
+                "is {} with activations of {}, which is not computed here, only of {}; quantise both alike",
                 layer_.weight.dtype_name, numerics::name_of(said), numerics::name_of(computed));
   }
 
@@ -254,22 +246,20 @@ class LayerBuilder {
   }
 
   /// A scale that the file has is used: it is the one that the weights were calibrated with.
-  void take_input_scale(const Placed& scale) {
-    layer_.input_scale = scale.tensor;
-    layer_.bytes += scale.tensor.data.size();
-    const std::filesystem::path& file = scale.file->path();
+  void take_input_scale(const Tensor& scale) {
+    layer_.input_scale = scale;
+    layer_.bytes += scale.data.size();
     if (layer_.activations != ActivationScheme::fixed)
-      throw Error(ErrorKind::config, file, scale.tensor.name,
-                  "is a static scale of activations, but {} says that they are {}; correct the one that "
-                  "is wrong",
+      throw Error(ErrorKind::config, scale,
+                  "is a static scale of activations, but {} says that they are {}; correct the one that is wrong",
                   config_file_.empty() ? "the layer's writer" : config_file_.filename().string(),
                   layer_.activations == ActivationScheme::none ? "not quantised" : "quantised dynamically");
-    check_scale_dtype(scale.tensor, file);
-    check_scale_shape(scale.tensor, file, "the activations", 1, layer_.k, {0, 0});
-    check_scale_values(scale.tensor, file, shared_with(scale.tensor));
+    check_scale_dtype(scale);
+    check_scale_shape(scale, "the activations", 1, layer_.k, {0, 0});
+    check_scale_values(scale, shared_with(scale));
     // Activations are divided by it: every one of them would become the largest code, and the product 0.
-    if (numerics::load_as_f64(scale.tensor.dtype, scale.tensor.data.data(), 0) == 0)
-      throw Error(ErrorKind::value, file, scale.tensor.name,
+    if (numerics::load_as_f64(scale.dtype, scale.data.data(), 0) == 0)
+      throw Error(ErrorKind::value, scale,
                   "is 0, expected a static scale above 0: activations are divided by it; the layer was never "
                   "calibrated, calibrate it with data that reach it");
     layer_.activation_grid = {0, 0};
@@ -278,14 +268,13 @@ class LayerBuilder {
   void take_bias() {
     // Of a static layer of msModelSlim the bias is in quant_bias already.
     if (!parts_.bias || layer_.bias) return;
-    Tensor bias = parts_.bias->tensor;
+    Tensor bias = *parts_.bias;
     if (layer_.cast && bias.is_fp8()) bias = decoded(bias);
-    const std::filesystem::path& file = parts_.bias->file->path();
     if (!numerics::is_float(bias.dtype))
-      throw Error(ErrorKind::dtype, file, bias.name, "is {}, expected a bias of F32, F16 or BF16", bias.dtype_name);
+      throw Error(ErrorKind::dtype, bias, "is {}, expected a bias of F32, F16 or BF16", bias.dtype_name);
     if (bias.shape != std::vector{layer_.n})
-      throw Error(ErrorKind::shape, file, bias.name, "is {}, expected [{}], one for each row of '{}'",
-                  bias.shape_text(), layer_.n, layer_.weight.name);
+      throw Error(ErrorKind::shape, bias, "is {}, expected [{}], one for each row of '{}'", bias.shape_text(),
+                  layer_.n, layer_.weight.name);
     layer_.bias = bias;
     layer_.bytes += bias.data.size();
   }
@@ -300,17 +289,12 @@ class LayerBuilder {
 
 }  // namespace
 
-Placed placed(const TensorIndex& index, const Located& located, std::optional<std::int64_t> expert) {
-  return {expert ? slice_of(*located.tensor, *expert, index.path_of(located)) : *located.tensor,
-          &index.file_of(located)};
-}
-
 std::optional<ScaleGrid> said_grid(const LayerParts& parts, BlockSource& source) {
   if (parts.group != nullptr && parts.group->weight_grid) {
     source = BlockSource::config;
     return parts.group->weight_grid;
   }
-  const auto said = parts.weight.file != nullptr ? metadata_block(*parts.weight.file, "weight_block") : std::nullopt;
+  const auto said = metadata_block(parts.weight, "weight_block");
   if (said) source = BlockSource::metadata;
   return said;
 }

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <initializer_list>
 
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/json_input.h"
@@ -40,40 +39,36 @@ const Member* member_of(const TensorIndex& index, std::string_view prefix, std::
   return member_of(index, prefix, Part::none, leaf);
 }
 
-/// The member at the end of `path`; nullptr where a part of it is missing, null or no object.
-const json::value* find(const json::value& value, std::initializer_list<std::string_view> path) {
-  const json::value* at = &value;
-  for (const std::string_view name : path) {
-    const json::object* object = at->if_object();
-    at = object == nullptr ? nullptr : object->if_contains(json::string_view(name.data(), name.size()));
-    if (at == nullptr || at->is_null()) return nullptr;
-  }
-  return at;
+/// The member at a JSON pointer; nullptr where a part of it is missing, null or no object.
+const json::value* find(const json::value& value, const char* path) {
+  boost::system::error_code missing;
+  const json::value* found = value.find_pointer(path, missing);
+  return found == nullptr || found->is_null() ? nullptr : found;
 }
 
-std::string text_at(const json::value& value, std::initializer_list<std::string_view> path) {
+std::string text_at(const json::value& value, const char* path) {
   const json::value* found = find(value, path);
   return found != nullptr && found->is_string() ? json::value_to<std::string>(*found) : std::string();
 }
 
-bool true_at(const json::value& value, std::initializer_list<std::string_view> path) {
+bool true_at(const json::value& value, const char* path) {
   const json::value* found = find(value, path);
   return found != nullptr && found->is_bool() && found->get_bool();
 }
 
 /// torchao: {"_type": "Float8Tensor", "_data": {"block_size", "act_quant_kwargs", ...}} under the weight's name.
 QuantizationGroup read_torchao(const json::value& said) {
-  const std::string type = text_at(said, {"_type"});
+  const std::string type = text_at(said, "/_type");
   if (type != "Float8Tensor" && type != "Int8Tensor" && type != "MXTensor")
     return unread("torchao", fmt::format("is a {} of torchao, which is not read, only Float8Tensor, Int8Tensor and "
                                          "MXTensor; convert it with llmcompressor",
                                          type.empty() ? "tensor" : type));
-  if (true_at(said, {"_data", "is_swizzled_scales"}))
+  if (true_at(said, "/_data/is_swizzled_scales"))
     return unread("torchao",
                   "is an MXTensor of torchao with swizzled scales (is_swizzled_scales), which are not read; quantise "
                   "with MXFP8 of llmcompressor");
-  const json::value* data = find(said, {"_data"});
-  const json::value* activations = find(said, {"_data", "act_quant_kwargs"});
+  const json::value* data = find(said, "/_data");
+  const json::value* activations = find(said, "/_data/act_quant_kwargs");
   if (data == nullptr || !data->is_object() || !data->get_object().contains("act_quant_kwargs") ||
       (activations != nullptr && !activations->is_object()))
     return unread("torchao", "is of torchao, whose metadata of the layer is malformed; fetch the original file");
@@ -83,21 +78,20 @@ QuantizationGroup read_torchao(const json::value& said) {
     return group;
   }
   group.activations = ActivationScheme::dynamic;
-  if (text_at(*activations, {"_data", "mapping_type", "_data"}) == "ASYMMETRIC")
+  if (text_at(*activations, "/_data/mapping_type/_data") == "ASYMMETRIC")
     group.unsupported = "has asymmetric activations (torchao), which are not read; use act_mapping_type SYMMETRIC";
-  if (text_at(*activations, {"_data", "float8_dtype", "_data"}) == "float8_e5m2")
-    group.activation_dtype = DType::e5m2;
-  if (find(*activations, {"_data", "hp_value_lb"}) != nullptr)
+  if (text_at(*activations, "/_data/float8_dtype/_data") == "float8_e5m2") group.activation_dtype = DType::e5m2;
+  if (find(*activations, "/_data/hp_value_lb") != nullptr)
     group.unsupported =
         "has a lower bound of its activations' scales (activation_value_lb of torchao), which is not computed here; "
         "quantise without";
-  if (const json::value* most = find(*activations, {"_data", "hp_value_ub"})) {
+  if (const json::value* most = find(*activations, "/_data/hp_value_ub")) {
     group.activation_limit = most->is_number() ? most->to_number<double>() : 0;
     if (!(*group.activation_limit > 0))
       group.unsupported = fmt::format("has an upper bound of its activations of {} (activation_value_ub of torchao)",
                                       json::serialize(*most));
   }
-  const std::string granularity = text_at(*activations, {"_data", "granularity", "_type"});
+  const std::string granularity = text_at(*activations, "/_data/granularity/_type");
   if (type == "MXTensor") {
     group.activation_grid = ScaleGrid{1, 32};
     group.activation_rounding = ScaleRounding::power_of_two;
@@ -115,11 +109,11 @@ QuantizationGroup read_torchao(const json::value& said) {
 }
 
 /// A member that says yes or no; anything else makes the group unsupported.
-bool flag_at(const json::value& said, std::string_view name, QuantizationGroup& group) {
-  const json::value* found = find(said, {name});
+bool flag_at(const json::value& said, const char* name, QuantizationGroup& group) {
+  const json::value* found = find(said, name);
   if (found != nullptr && !found->is_bool())
     group.unsupported =
-        fmt::format("has a comfy_quant whose {} is {}, expected true or false", name, json::serialize(*found));
+        fmt::format("has a comfy_quant whose {} is {}, expected true or false", name + 1, json::serialize(*found));
   return found != nullptr && found->is_bool() && found->get_bool();
 }
 
@@ -127,22 +121,22 @@ bool flag_at(const json::value& said, std::string_view name, QuantizationGroup& 
 /// layer's weight.
 QuantizationGroup read_comfy(const json::value& said, std::int64_t scales) {
   QuantizationGroup group = group_of_writer("comfy_quant");
-  const std::string format = text_at(said, {"format"});
+  const std::string format = text_at(said, "/format");
   const bool blocks = format == "float8_e4m3fn_blockwise" || format == "int8_blockwise";
   // Of int8 the shape tells, as in ComfyUI.
-  const bool rows = format == "float8_e4m3fn_rowwise" || flag_at(said, "per_row", group) ||
+  const bool rows = format == "float8_e4m3fn_rowwise" || flag_at(said, "/per_row", group) ||
                     (format == "int8_tensorwise" && scales > 1);
   if (!blocks && !rows && format != "float8_e4m3fn" && format != "float8_e5m2" && format != "int8_tensorwise")
     group.unsupported =
         fmt::format("has the format '{}' of ComfyUI, which is not read; convert it to float8_e4m3fn", format);
-  if (flag_at(said, "convrot", group))
+  if (flag_at(said, "/convrot", group))
     group.unsupported =
         "is rotated (convrot of comfy_quant), which is not computed here; convert it without --convrot";
-  if (flag_at(said, "full_precision_matrix_mult", group)) group.activations = ActivationScheme::none;
+  if (flag_at(said, "/full_precision_matrix_mult", group)) group.activations = ActivationScheme::none;
   if (rows)
     group.weight_grid = ScaleGrid{1, 0};
   else if (blocks) {
-    const json::value* size = find(said, {"group_size"});
+    const json::value* size = find(said, "/group_size");
     if (size != nullptr && size->is_int64() && size->get_int64() > 0)
       group.weight_grid = ScaleGrid{size->get_int64(), size->get_int64()};
     else if (size != nullptr)
@@ -157,17 +151,16 @@ QuantizationGroup read_comfy(const json::value& said, std::int64_t scales) {
 /// Whether any model of the checkpoint has ComfyUI's marker.
 bool has_marker(const TensorIndex& index) {
   const auto& tensors = index.folder().tensors;
-  return std::any_of(tensors.begin(), tensors.end(),
-                     [](const auto& entry) { return is_scaled_fp8_marker(entry.first); });
+  return std::ranges::any_of(tensors, [](const auto& entry) { return is_scaled_fp8_marker(entry.first); });
 }
 
 /// ComfyUI's older form: scale_weight beside the weight, and one tensor "scaled_fp8" for all layers of the model
 /// under whose name it stands. Empty where that is not there, or leaves activations to the layer.
 std::optional<QuantizationGroup> read_scaled_fp8(const TensorIndex& index, std::string_view prefix) {
   for (std::string_view model = prefix;;) {
-    const Located* marker = index.find(std::string(model) + std::string(kScaledFp8));
+    const Tensor* marker = index.find(std::string(model) + std::string(kScaledFp8));
     if (marker != nullptr) {
-      if (marker->tensor->elements() != 2) return std::nullopt;
+      if (marker->elements() != 2) return std::nullopt;
       QuantizationGroup group = group_of_writer("ComfyUI");
       group.activations = ActivationScheme::none;
       group.input_scale_unused = true;
@@ -198,7 +191,7 @@ QuantizationGroup read_quanto(const std::string& activations, DType weight) {
 bool has_calibrated_input(const TensorIndex& index, std::string_view prefix) {
   const Member* found = member_of(index, prefix, Part::input_scale);
   if (found == nullptr) return false;
-  const Tensor& tensor = *found->located->tensor;
+  const Tensor& tensor = *found->tensor;
   return tensor.elements() == 1 && numerics::is_float(tensor.dtype) &&
          numerics::load_as_f64(tensor.dtype, tensor.data.data(), 0) != 1;
 }
@@ -210,27 +203,27 @@ LayerWriters::LayerWriters(const TensorIndex& index) : index_(index) {
   if (file.empty()) return;
   for (const auto& [key, value] : read_object(file)) {
     const std::string layer(key.data(), key.size());
-    const json::value* said = find(value, {"activations"});
+    const json::value* said = find(value, "/activations");
     if (!value.is_object() || (said != nullptr && !said->is_string()))
       throw Error(ErrorKind::config, file, layer, "does not say in a text what its activations are");
-    quanto_.emplace(layer, text_at(value, {"activations"}));
+    quanto_.emplace(layer, text_at(value, "/activations"));
   }
 }
 
 /// `layer` may have a prefix more than the file's names ("model.diffusion_model."). Where the file has such metadata
 /// and does not name the layer, its `scales` could be of any layout.
-std::optional<QuantizationGroup> LayerWriters::comfy_of(const SafetensorsFile& file, std::string_view layer,
+std::optional<QuantizationGroup> LayerWriters::comfy_of(const Tensor& weight, std::string_view layer,
                                                         std::int64_t scales) {
-  const auto text = file.metadata().find("_quantization_metadata");
-  if (text == file.metadata().end()) return std::nullopt;
-  auto at = comfy_.find(&file);
+  const std::string* text = weight.metadata("_quantization_metadata");
+  if (text == nullptr) return std::nullopt;
+  auto at = comfy_.find(weight.from);
   if (at == comfy_.end()) {
     const std::string what = "the metadata '_quantization_metadata'";
-    const json::value root = parse_json(text->second, file.path(), what);
-    const json::value* layers = find(root, {"layers"});
+    const json::value root = parse_json(*text, weight.file(), what);
+    const json::value* layers = find(root, "/layers");
     if (layers == nullptr || !layers->is_object())
-      throw Error(ErrorKind::config, file.path(), "", what + " has no object 'layers'");
-    at = comfy_.emplace(&file, layers->get_object()).first;
+      throw Error(ErrorKind::config, weight.file(), "", what + " has no object 'layers'");
+    at = comfy_.emplace(weight.from, layers->get_object()).first;
   }
   for (std::string_view name = layer;;) {
     if (const json::value* said = at->second.if_contains(json::string_view(name.data(), name.size())))
@@ -250,11 +243,10 @@ bool is_scaled_fp8_marker(std::string_view name) noexcept {
 }
 
 std::optional<QuantizationGroup> LayerWriters::group_beside(std::string_view prefix, const Member& weight) {
-  const SafetensorsFile& file = index_.file_of(*weight.located);
+  const Tensor& tensor = *weight.tensor;
   if (weight.leaf == "_weight_qdata") {
-    const auto said = file.metadata().find(std::string(prefix) + "weight");
-    if (said != file.metadata().end())
-      return read_torchao(parse_json(said->second, file.path(), "torchao's metadata"));
+    if (const std::string* said = tensor.metadata(std::string(prefix) + "weight"))
+      return read_torchao(parse_json(*said, tensor.file(), "torchao's metadata"));
     return unread("torchao",
                   "is written by torchao, but the file's metadata does not say how; fetch the original file");
   }
@@ -265,16 +257,16 @@ std::optional<QuantizationGroup> LayerWriters::group_beside(std::string_view pre
       return unread("quanto",
                     "has a static scale of its activations, and no quanto_qmap.json says whether they are quantised "
                     "with it; open the folder that quanto wrote");
-    return read_quanto(activations, weight.located->tensor->dtype);
+    return read_quanto(activations, tensor.dtype);
   }
   const Member* scale = member_of(index_, prefix, Part::weight_scale);
-  const std::int64_t scales = scale == nullptr ? 0 : scale->located->tensor->elements();
+  const std::int64_t scales = scale == nullptr ? 0 : scale->tensor->elements();
   if (const Member* comfy = member_of(index_, prefix, "comfy_quant")) {
-    const Tensor& tensor = *comfy->located->tensor;
-    const std::string_view text(reinterpret_cast<const char*>(tensor.data.data()), tensor.data.size());
-    return read_comfy(parse_json(text, index_.path_of(*comfy->located), tensor.name), scales);
+    const std::span<const std::byte> data = comfy->tensor->data;
+    const std::string_view text(reinterpret_cast<const char*>(data.data()), data.size());
+    return read_comfy(parse_json(text, comfy->tensor->file(), comfy->tensor->name), scales);
   }
-  if (auto said = comfy_of(file, layer_name(prefix), scales)) return said;
+  if (auto said = comfy_of(tensor, layer_name(prefix), scales)) return said;
   if (member_of(index_, prefix, Part::row_amax) != nullptr) {
     QuantizationGroup group = group_of_writer("bitsandbytes");
     group.weight_grid = ScaleGrid{1, 0};
@@ -285,9 +277,8 @@ std::optional<QuantizationGroup> LayerWriters::group_beside(std::string_view pre
   if (has_marker(index_)) return read_scaled_fp8(index_, prefix);
   return unread(
       "ComfyUI or Neural Compressor",
-      "has a scale_weight, and the file has no 'scaled_fp8': it may be of Intel's Neural Compressor (Gaudi), "
-      "which stores weights as [K, N]; take ComfyUI's file with the marker, or export with "
-      "format=\"vllm\"");
+      "has a scale_weight, and the file has no 'scaled_fp8': it may be of Intel's Neural Compressor (Gaudi), which "
+      "stores weights as [K, N]; take ComfyUI's file with the marker, or export with format=\"vllm\"");
 }
 
 }  // namespace ironcl::checkpoint

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tools write beside a layer about how it was quantised: torchao in the file's metadata, ComfyUI in a tensor of
-// JSON or in the file's metadata, quanto in quanto_qmap.json, bitsandbytes by its SCB. Next door:
+// What tools write beside a layer about how it was quantised: torchao, ComfyUI, quanto, bitsandbytes. Next door:
 // quantization_config.h (what config.json says).
 #pragma once
 
@@ -22,8 +21,7 @@ bool is_scaled_fp8_marker(std::string_view name) noexcept;
 /// Files are parsed once, when the first of their layers asks. Views the index, which outlives it.
 class LayerWriters {
  public:
-  /// Reads quanto_qmap.json, for each layer the types of its weight and activations, where the folder has one. Throws
-  /// Error: io, format, config.
+  /// Reads quanto_qmap.json, where the folder has one. Throws Error: io, format, config.
   explicit LayerWriters(const TensorIndex& index);
 
   /// What the tensors under `prefix`, of which `weight` is the weight, and their file say; empty where they say
@@ -31,13 +29,13 @@ class LayerWriters {
   std::optional<QuantizationGroup> group_beside(std::string_view prefix, const Member& weight);
 
  private:
-  std::optional<QuantizationGroup> comfy_of(const SafetensorsFile& file, std::string_view layer, std::int64_t scales);
+  std::optional<QuantizationGroup> comfy_of(const Tensor& weight, std::string_view layer, std::int64_t scales);
 
   const TensorIndex& index_;
   std::map<std::string, std::string, std::less<>> quanto_;
   /// ComfyUI's "_quantization_metadata" of each file: {"layers": {NAME: what comfy_quant says}} (QUANTIZATION.md of
   /// ComfyUI).
-  std::map<const SafetensorsFile*, boost::json::object> comfy_;
+  std::map<const FileInfo*, boost::json::object> comfy_;
 };
 
 }  // namespace ironcl::checkpoint

@@ -23,24 +23,6 @@ constexpr std::array<std::string_view, 2> kWrapped = {"linear", "base_layer"};
 constexpr std::array<std::string_view, 7> kWrappers = {
     "div.", "mul_scale", "smooth.", "weight_quantizer.", "input_quantizer.", "quant_input.", "lora_"};
 
-/// Where the parts go of which a layer has one.
-struct Slot {
-  Part part;
-  std::optional<Placed> LayerParts::*of;
-  const char* what;
-};
-constexpr std::array kSlots = {
-    Slot{Part::weight_scale, &LayerParts::scale, "scales"},
-    Slot{Part::global_scale, &LayerParts::global, "global scales"},
-    Slot{Part::row_amax, &LayerParts::row_amax, "scales"},
-    Slot{Part::product_scale, &LayerParts::product_scale, "scales"},
-    Slot{Part::input_scale, &LayerParts::input_scale, "scales of its activations"},
-    Slot{Part::bias, &LayerParts::bias, "biases"},
-    Slot{Part::integer_bias, &LayerParts::integer_bias, "biases"},
-    Slot{Part::shape, &LayerParts::shape, "shapes"},
-    Slot{Part::layout, &LayerParts::layout, "layouts"},
-};
-
 class LayerFinder {
  public:
   LayerFinder(const Folder& folder, const QuantizationConfig& config, const OpenOptions& options, StackedForm stacked)
@@ -54,16 +36,14 @@ class LayerFinder {
   LayerList find() {
     for (const StackedWeight& stacked : find_stacked(index_, stacked_)) add_stacked(stacked);
     for (const std::string_view prefix : index_.prefixes()) add_module(prefix);
-    for (const auto& [name, located] : index_.folder().tensors)
-      if (!used_.contains(located.tensor)) place_rest(name, located);
-    const auto by_name = [](const auto& a, const auto& b) { return natural_less(a.name, b.name); };
-    std::sort(list_.layers.begin(), list_.layers.end(), by_name);
-    std::sort(list_.unquantized.begin(), list_.unquantized.end(), by_name);
+    for (const auto& [name, tensor] : index_.folder().tensors)
+      if (!used_.contains(tensor)) place_rest(*tensor);
+    std::ranges::sort(list_.layers, natural_less, &LinearLayer::name);
+    std::ranges::sort(list_.unquantized, natural_less, &Unquantized::name);
     return std::move(list_);
   }
 
  private:
-  Placed place(const Located& located) const { return placed(index_, located); }
   void add(const LayerParts& parts) { list_.layers.push_back(build_layer(parts, config_, options_)); }
 
   /// The layer whose tensors stand under `prefix`, where there is one.
@@ -72,22 +52,22 @@ class LayerFinder {
     const Member *weight = nullptr, *packed = nullptr;
     bool quantized = false, odd = false;
     for (const Member& member : members) {
-      if (used_.contains(member.located->tensor)) continue;
+      if (used_.contains(member.tensor)) continue;
       const Part part = member.part.part;
       if (part == Part::weight) weight = &member;
       if (part == Part::packed_weight) packed = &member;
       // "scale" alone is also the name of other things: it makes no layer, but it belongs to one.
       quantized |= (part == Part::weight_scale && member.leaf != "scale") || part == Part::refused;
-      odd |= part == Part::none || part == Part::refused || is_integer_matrix(*member.located->tensor);
+      odd |= part == Part::none || part == Part::refused || is_integer_matrix(*member.tensor);
     }
     if (weight == nullptr) {
       const auto recognised = odd ? recognise(members) : std::nullopt;
       const auto codes = odd && !recognised ? unclaimed_codes(members) : recognised;
       if (packed != nullptr) return add_packed(prefix, *packed);
-      if (codes && !used_.contains(codes->member->located->tensor)) add_foreign(prefix, *codes->member, codes->why);
+      if (codes && !used_.contains(codes->member->tensor)) add_foreign(prefix, *codes->member, codes->why);
       return;
     }
-    const Tensor& tensor = *weight->located->tensor;
+    const Tensor& tensor = *weight->tensor;
     if (cast() && tensor.shape.size() != 2) return;  // norms, convolutions: listed
     if (quantized || numerics::is_quantized(tensor.dtype) || tensor.is_fp8() || is_integer_matrix(tensor))
       add_layer(prefix, *weight);
@@ -107,20 +87,19 @@ class LayerFinder {
   void add_layer(std::string_view prefix, const Member& weight) {
     LayerParts parts;
     parts.name = layer_name(prefix);
-    parts.weight = place(*weight.located);
+    parts.weight = *weight.tensor;
     parts.packed = weight.part.part == Part::packed_weight;
     parts.expected_scale =
         std::string(prefix) + (config_.method == "compressed-tensors" ? "weight_scale" : "weight_scale_inv");
     parts.expected_input_scale = std::string(prefix) + "input_scale";
-    used_.insert(weight.located->tensor);
+    used_.insert(weight.tensor);
     try {
       parts.group = config_.group_of(parts.name);
       if (const auto own = writers_.group_beside(prefix, weight)) parts.group = &groups_.emplace_back(*own);
       gather(prefix, parts);
       refuse_submodules(prefix, parts);
       if (const auto why = why_no_product(parts.name); !why.empty())
-        parts.problem =
-            Error(ErrorKind::unsupported, parts.weight.file->path(), parts.weight.tensor.name, std::string(why));
+        parts.problem = Error(ErrorKind::unsupported, parts.weight, std::string(why));
     } catch (const Error& error) {
       parts.problem = error;
     }
@@ -129,7 +108,7 @@ class LayerFinder {
     } catch (const Error& error) {
       parts.problem = error;
     }
-    if (!parts.scale && parts.weight.tensor.is_fp8()) take_for_cast(parts, prefix);
+    if (!parts.scale && parts.weight.is_fp8()) take_for_cast(parts, prefix);
     add(parts);
   }
 
@@ -148,24 +127,23 @@ class LayerFinder {
 
   void gather(std::string_view prefix, LayerParts& parts) {
     const std::vector<Member>& members = index_.beside(prefix);
-    bool odd = parts.weight.tensor.dtype == DType::none;
+    bool odd = parts.weight.dtype == DType::none;
     const Member* refused = nullptr;
     for (const Member& member : members) {
       const Part part = member.part.part;
-      if (member.located->tensor->name == parts.weight.tensor.name || part == Part::aside) continue;
-      const auto slot =
-          std::find_if(kSlots.begin(), kSlots.end(), [part](const Slot& one) { return one.part == part; });
+      if (member.tensor->name == parts.weight.name || part == Part::aside) continue;
+      const auto slot = std::ranges::find(kSlots, part, &Slot::part);
       if (slot != kSlots.end()) {
         take(member, parts, parts.*(slot->of), slot->what);
       } else if (part == Part::zero_point) {
-        used_.insert(member.located->tensor);
-        parts.zero_points.push_back(place(*member.located));
+        used_.insert(member.tensor);
+        parts.zero_points.push_back(*member.tensor);
       } else {
         odd = true;
         if (part == Part::refused)
           refused = &member;
         else
-          stranger(member.located->tensor->name, *member.located, parts);
+          stranger(*member.tensor, parts);
       }
     }
     if (!odd || parts.problem) return;
@@ -173,15 +151,14 @@ class LayerFinder {
                             : refused != nullptr  ? std::optional(Recognised{refused, refused->part.why})
                                                   : std::nullopt;
     if (recognised)
-      parts.problem = Error(ErrorKind::unsupported, index_.path_of(*recognised->member->located),
-                            recognised->member->located->tensor->name, std::string(recognised->why));
+      parts.problem = Error(ErrorKind::unsupported, *recognised->member->tensor, std::string(recognised->why));
   }
 
-  void stranger(const std::string& name, const Located& located, LayerParts& parts) const {
+  static void stranger(const Tensor& tensor, LayerParts& parts) {
     if (parts.stranger) return;
-    parts.stranger = Error(ErrorKind::unsupported, index_.path_of(located), name,
-                           "belongs to the quantised layer '{}', and what it does to the product is not "
-                           "known here; export the checkpoint without it, or say who wrote it in an issue",
+    parts.stranger = Error(ErrorKind::unsupported, tensor,
+                           "belongs to the quantised layer '{}', and what it does to the product is not known here; "
+                           "export the checkpoint without it, or say who wrote it in an issue",
                            parts.name);
   }
 
@@ -191,60 +168,55 @@ class LayerFinder {
     const auto& tensors = index_.folder().tensors;
     const auto look = [&](const std::string& start, auto counts) {
       for (auto at = tensors.lower_bound(start); at != tensors.end() && at->first.starts_with(start); ++at)
-        if (counts(at->first)) return stranger(at->first, at->second, parts);
+        if (counts(at->first)) return stranger(*at->second, parts);
     };
     look(std::string(prefix), [&](const std::string& name) { return leaf_of(name) != prefix.size(); });
     const std::size_t dot = parts.name.rfind('.');
     if (dot == std::string::npos ||
-        std::find(kWrapped.begin(), kWrapped.end(), std::string_view(parts.name).substr(dot + 1)) == kWrapped.end())
+        std::ranges::find(kWrapped, std::string_view(parts.name).substr(dot + 1)) == kWrapped.end())
       return;
     for (const std::string_view wrapper : kWrappers)
       look(parts.name.substr(0, dot + 1) + std::string(wrapper), [](const std::string&) { return true; });
   }
 
-  void take(const Member& member, LayerParts& parts, std::optional<Placed>& slot, const char* what) {
-    used_.insert(member.located->tensor);
+  void take(const Member& member, LayerParts& parts, std::optional<Tensor>& slot, const char* what) {
+    used_.insert(member.tensor);
     if (slot && !parts.problem)
-      parts.problem = Error(ErrorKind::config, parts.weight.file->path(), parts.weight.tensor.name,
-                            "has two {}, '{}' and '{}'; one of them is wrong", what, slot->tensor.name,
-                            member.located->tensor->name);
-    slot = place(*member.located);
+      parts.problem = Error(ErrorKind::config, parts.weight, "has two {}, '{}' and '{}'; one of them is wrong", what,
+                            slot->name, member.tensor->name);
+    slot = *member.tensor;
   }
 
   /// Scales that an expert's weight shares with its neighbours.
   void share_scale(LayerParts& parts) {
     const auto shared = find_shared_scale(index_, parts.name);
     if (!shared) return;
-    used_.insert(shared->scale->tensor);
-    parts.scale = placed(index_, *shared->scale, shared->expert);
+    used_.insert(shared->scale);
+    parts.scale = slice_of(*shared->scale, shared->expert);
     parts.part = shared->part;
     parts.parts = shared->parts;
     if (shared->input_scale == nullptr || parts.input_scale) return;
-    used_.insert(shared->input_scale->tensor);
-    parts.input_scale = placed(index_, *shared->input_scale, shared->expert);
+    used_.insert(shared->input_scale);
+    parts.input_scale = slice_of(*shared->input_scale, shared->expert);
   }
 
   /// Every expert of a stacked weight is a layer.
   void add_stacked(const StackedWeight& stacked) {
-    for (const Located* part : {stacked.weight, stacked.scale, stacked.global, stacked.input_scale, stacked.bias})
-      if (part != nullptr) used_.insert(part->tensor);
-    for (const auto* more : {&stacked.zero_points, &stacked.refused})
-      for (const Located* part : *more) used_.insert(part->tensor);
-    for (const LayerParts& parts : layers_of(index_, stacked, config_, options_)) add(parts);
+    used_.insert(stacked.tensors.begin(), stacked.tensors.end());
+    for (const LayerParts& parts : layers_of(stacked, config_, options_)) add(parts);
   }
 
   /// A module of codes that are not read, recognised or not.
   void add_foreign(std::string_view prefix, const Member& codes, std::string_view why) {
     LayerParts parts;
     parts.name = layer_name(prefix);
-    parts.weight = place(*codes.located);
+    parts.weight = *codes.tensor;
     parts.group = config_.group_of(parts.name);
     for (const Member& member : index_.beside(prefix)) {
-      used_.insert(member.located->tensor);
-      if (member.part.part == Part::weight_scale) parts.scale = place(*member.located);
+      used_.insert(member.tensor);
+      if (member.part.part == Part::weight_scale) parts.scale = *member.tensor;
     }
-    parts.problem =
-        Error(ErrorKind::unsupported, parts.weight.file->path(), codes.located->tensor->name, std::string(why));
+    parts.problem = Error(ErrorKind::unsupported, *codes.tensor, std::string(why));
     add(parts);
     // A packed weight's rows and columns are not the layer's.
     list_.layers.back().n = list_.layers.back().k = 0;
@@ -252,18 +224,18 @@ class LayerFinder {
 
   /// A tensor that no layer took: a scale that lacks its weight and codes that lack a layer are broken layers, the
   /// rest is not quantised.
-  void place_rest(const std::string& name, const Located& located) {
-    const Tensor& tensor = *located.tensor;
+  void place_rest(const Tensor& tensor) {
+    const std::string& name = tensor.name;
     const std::size_t leaf = leaf_of(name);
     const std::string_view prefix = std::string_view(name).substr(0, leaf);
     const PartName part = part_of(std::string_view(name).substr(leaf));
     if (part.part == Part::weight_scale && name.substr(leaf) != "scale") {
       LayerParts parts;
       parts.name = layer_name(prefix);
-      parts.scale = place(located);
+      parts.scale = tensor;
       parts.problem =
-          Error(ErrorKind::not_found, index_.path_of(located), name,
-                "is a scale {} without its weight '{}weight'; is a shard missing?", tensor.shape_text(), prefix);
+          Error(ErrorKind::not_found, tensor, "is a scale {} without its weight '{}weight'; is a shard missing?",
+                tensor.shape_text(), prefix);
       return add(parts);
     }
     const bool marker = is_scaled_fp8_marker(name);
@@ -271,14 +243,14 @@ class LayerFinder {
     if (tensor.is_fp8() && tensor.elements() > 0 && !marker && !cast_too && !has_scales_of_activations(name)) {
       LayerParts parts;
       parts.name = name;
-      parts.weight = place(located);
-      parts.problem = Error(ErrorKind::unsupported, index_.path_of(located), name,
-                            "is {} {} and not the weight of any known kind of layer; convert the checkpoint "
-                            "with llmcompressor (FP8), or say who wrote it in an issue",
+      parts.weight = tensor;
+      parts.problem = Error(ErrorKind::unsupported, tensor,
+                            "is {} {} and not the weight of any known kind of layer; convert the checkpoint with "
+                            "llmcompressor (FP8), or say who wrote it in an issue",
                             tensor.dtype_name, tensor.shape_text());
       return add(parts);
     }
-    list_.unquantized.push_back({tensor, index_.path_of(located), reason(name, tensor, prefix, part)});
+    list_.unquantized.push_back({tensor, reason(tensor, prefix, part)});
   }
 
   /// "x_q" with "x_scale": codes of activations, which --input-q takes.
@@ -286,13 +258,12 @@ class LayerFinder {
     return name.ends_with("_q") && index_.find(std::string(name.substr(0, name.size() - 1)) + "scale") != nullptr;
   }
 
-  std::string reason(const std::string& name, const Tensor& tensor, std::string_view prefix,
-                     const PartName& part) const {
+  std::string reason(const Tensor& tensor, std::string_view prefix, const PartName& part) const {
     if (part.part == Part::aside) return std::string(part.why);
     if (tensor.is_fp8() && cast()) return "cast to fp8, and no matrix";
     if (part.part == Part::refused && !prefix.empty())
       return fmt::format("beside layer {}: {}", layer_name(prefix), part.why);
-    if (is_scaled_fp8_marker(name)) return "marks a file of scaled fp8 weights (ComfyUI)";
+    if (is_scaled_fp8_marker(tensor.name)) return "marks a file of scaled fp8 weights (ComfyUI)";
     if (part.part != Part::weight) return "not a layer's weight";
     if (const std::string* entry = config_.ignored.find(layer_name(prefix)))
       return fmt::format("{} lists '{}'", config_.ignored_member, *entry);

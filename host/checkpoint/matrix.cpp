@@ -43,10 +43,10 @@ Matrix load_matrix(const std::filesystem::path& file, const std::string& tensor)
   SafetensorsFile opened = SafetensorsFile::open(file);
   Tensor found = opened.at(tensor);
   if (!numerics::is_float(found.dtype) && !numerics::is_quantized(found.dtype) && found.dtype != DType::f64)
-    throw Error(ErrorKind::dtype, file, tensor, "is {}, expected F32, F16, BF16, F64, F8_E4M3, F8_E5M2 or I8",
+    throw Error(ErrorKind::dtype, found, "is {}, expected F32, F16, BF16, F64, F8_E4M3, F8_E5M2 or I8",
                 found.dtype_name);
   if (found.shape.size() != 2)
-    throw Error(ErrorKind::shape, file, tensor, "is {}, expected a matrix of two dimensions; reshape it",
+    throw Error(ErrorKind::shape, found, "is {}, expected a matrix of two dimensions; reshape it",
                 found.shape_text());
   const std::int64_t rows = found.shape[0], cols = found.shape[1];
   return {std::move(opened), std::move(found), rows, cols};
@@ -56,9 +56,9 @@ Matrix load_scales(const std::filesystem::path& file, const std::string& tensor,
                    ScaleGrid grid) {
   SafetensorsFile opened = SafetensorsFile::open(file);
   Tensor found = opened.at(tensor);
-  check_scale_dtype(found, file);
-  check_scale_shape(found, file, "the values", rows, cols, grid);
-  check_scale_values(found, file);
+  check_scale_dtype(found);
+  check_scale_shape(found, "the values", rows, cols, grid);
+  check_scale_values(found);
   return {std::move(opened), std::move(found), grid.scale_rows(rows), grid.scale_cols(cols)};
 }
 

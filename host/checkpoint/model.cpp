@@ -39,25 +39,22 @@ std::optional<Routing> routing_of(const Folder& folder) {
 /// What the first file that says something says about quantisation.
 QuantizationConfig config_of(const Folder& folder) {
   QuantizationConfig config;
-  if (!folder.ascend.empty()) config = read_ascend(folder.ascend);
-  const auto next = [&config](const std::filesystem::path& file, auto read) {
-    if (config.method.empty() && !file.empty()) config = read(file);
-  };
-  next(folder.config, read_quantization_config);
-  if (config.mixed && !folder.modelopt_config.empty()) {
-    QuantizationConfig layers = read_modelopt_config(folder.modelopt_config);
-    if (!layers.groups.empty()) config.groups = std::move(layers.groups);
+  for (const std::filesystem::path& file : folder.configs) {
+    const bool lists_layers = config.mixed && file.filename() == "hf_quant_config.json";
+    if (!config.method.empty() && !lists_layers) continue;
+    QuantizationConfig said = read_quantization_config(file);
+    if (!lists_layers)
+      config = std::move(said);
+    else if (!said.groups.empty())
+      config.groups = std::move(said.groups);
   }
-  next(folder.modelopt_config, read_modelopt_config);
-  next(folder.params, read_params);
-  next(folder.other_config, read_own_config);
   return config;
 }
 
 /// A way of quantising is named, and no layer is of it. A lone file may be the shard without one.
 std::optional<Error> nothing_found(const QuantizationConfig& config, const Folder& folder, const LayerList& list) {
   if (config.method.empty() || folder.lone || !list.layers.empty()) return std::nullopt;
-  const auto odd = std::find_if(list.unquantized.begin(), list.unquantized.end(), [](const Unquantized& rest) {
+  const auto odd = std::ranges::find_if(list.unquantized, [](const Unquantized& rest) {
     return rest.shape.size() >= 2 && !numerics::is_float(rest.dtype);
   });
   const bool codes = odd != list.unquantized.end();
@@ -101,8 +98,8 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, const OpenOptions
   Folder folder = open_folder(path);
   Checkpoint checkpoint;
   checkpoint.path_ = path;
-  for (const std::filesystem::path& said : {folder.config, folder.quanto_map, folder.modelopt_config, folder.ascend,
-                                            folder.params, folder.other_config, folder.index})
+  checkpoint.sources_ = folder.configs;
+  for (const std::filesystem::path& said : {folder.quanto_map, folder.index})
     if (!said.empty()) checkpoint.sources_.push_back(said);
   for (const SafetensorsFile& file : folder.files) checkpoint.sources_.push_back(file.path());
   const std::optional<Routing> routing = routing_of(folder);

@@ -36,13 +36,12 @@ struct LinearLayer {
   std::int64_t n = 0;  ///< Outputs: rows of the weight. 0 where the layer is broken and n is unknown.
   std::int64_t k = 0;  ///< Inputs: columns of the weight.
   Tensor weight;       ///< [n, k], e4m3fn, e5m2, i8, or e2m1: two codes to a byte, the first in its lower half.
-  Tensor scale;        ///< f32, f16, bf16 or e8m0 (e4m3fn beside `global`), [weight_grid.scale_rows(n),
-                 ///< weight_grid.scale_cols(k)] in row-major order (a checkpoint may write [n] or [] for grids {1, 0}
-                 ///< and {0, 0}). Multiplies, whatever its name says.
+  /// On weight_grid, of f32, f16, bf16 or e8m0 (e4m3fn beside `global`); dimensions of 1 may be absent. Multiplies,
+  /// whatever its name says.
+  Tensor scale;
   std::optional<double> global;  ///< NVFP4's: multiplies all scales, also where a file has what divides them.
-  /// Zero points other than 0, on weight_grid like the scales: whole numbers of -128 to 128, subtracted from the
-  /// codes before these are scaled. Only of i8 beside activations that are not quantised. host/layer makes B of the
-  /// two.
+  /// Zero points other than 0, on weight_grid: whole numbers of -128 to 128, subtracted from the codes. Only of i8
+  /// beside activations that are not quantised.
   std::optional<Tensor> zero_points;
   ScaleGrid weight_grid;           ///< Meaningless where weight_grid_known is false.
   bool weight_grid_known = false;  ///< False only where the layer has a problem.
@@ -51,23 +50,18 @@ struct LinearLayer {
   bool activations_known = false;  ///< False only where the layer has a problem.
   ScaleGrid activation_grid;       ///< Scale grid of A [m, k]; meaningless where activations is none.
   ScaleRounding activation_rounding = ScaleRounding::exact;
-  /// The scheme clips a group's amax to this value (fbgemm's activation_scale_ub). Dynamic activations of a larger
-  /// magnitude would be quantised differently from this scheme.
+  /// The scheme clips a group's amax to this value (fbgemm's activation_scale_ub).
   std::optional<double> activation_limit;
-  std::optional<Tensor> bias;  ///< [n]
-  std::optional<Tensor>
-      input_scale;  ///< One value of f32, f16 or bf16: the static scale, where activations is fixed.
+  std::optional<Tensor> bias;          ///< [n]
+  std::optional<Tensor> input_scale;   ///< One value of f32, f16 or bf16, where activations is fixed.
   std::optional<std::int64_t> expert;  ///< Which slice of a tensor [E, n, k] the weight is.
-  /// The bytes of weight and scale lie the other way round, [k, n] and [scale_cols, scale_rows], as some model types
-  /// store experts. host/layer turns them.
+  /// Weight and scale lie as [k, n] and [scale_cols, scale_rows]; host/layer turns them.
   bool transposed = false;
-  /// The codes lie with 128 added, in rows of 4 ceil(k / 4) bytes (compressed-tensors' weight_packed). host/layer
-  /// unpacks them.
+  /// The codes lie with 128 added, in rows of 4 ceil(k / 4) bytes; host/layer unpacks them.
   bool packed = false;
   bool leaves_activations = false;  ///< The scheme has activations of e2m1; here they stay as they come.
   bool cast = false;   ///< Only cast to fp8: scale is one 1 that stands in no file, and activations is none.
   std::string writer;  ///< "compressed-tensors 0.19.0", "torchao", ...; empty if unknown.
-  std::filesystem::path weight_file, scale_file;
   std::vector<std::string> companions;  ///< Names of the tensors that say how the codes are to be read.
   std::uint64_t bytes = 0;              ///< Weight, scale and bias together.
   /// Why the layer cannot be used; the fields above are filled as far as they are known.
@@ -85,7 +79,6 @@ struct LinearLayer {
 
 /// A tensor that is no part of a quantised linear layer.
 struct Unquantized : Tensor {
-  std::filesystem::path file;
   std::string why;  ///< "no scale", "listed in modules_to_not_convert", "not a matrix", ...
 };
 
@@ -127,10 +120,8 @@ struct OpenOptions {
 /// An open checkpoint. Threads: immutable, any thread. Copies share the mappings.
 class Checkpoint {
  public:
-  /// Opens a folder (config.json if there is one; model.safetensors, or model.safetensors.index.json with its shards,
-  /// or the only *.safetensors) or one safetensors file with the configs beside it.
-  /// Throws Error for what spoils the whole: io, format, config, a shard that is not there (not_found), a tensor in
-  /// the index that its shard lacks. What spoils one layer is in that layer's `problem`.
+  /// Opens a folder or one safetensors file with the configs beside it. Throws Error for what spoils the whole; what
+  /// spoils one layer is in that layer's `problem`.
   static Checkpoint open(const std::filesystem::path& path, const OpenOptions& options = {});
 
   const std::filesystem::path& path() const noexcept { return path_; }

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <boost/regex.hpp>
+#include <cstring>
 #include <mutex>
 #include <stdexcept>
 #include <utility>
@@ -15,18 +16,6 @@
 
 namespace ironcl::checkpoint {
 namespace {
-
-bool is_digit(char c) noexcept { return c >= '0' && c <= '9'; }
-
-/// The run of digits at the front of `text`, without leading zeros; `text` then starts behind it.
-std::string_view take_number(std::string_view& text) noexcept {
-  std::size_t end = 0;
-  while (end < text.size() && is_digit(text[end])) ++end;
-  std::string_view number = text.substr(0, end);
-  text.remove_prefix(end);
-  while (number.size() > 1 && number.front() == '0') number.remove_prefix(1);
-  return number;
-}
 
 /// True where `part` stands in `name` with a dot or an end on both sides.
 bool contains_part(std::string_view name, std::string_view part) noexcept {
@@ -68,22 +57,7 @@ struct ModuleNames::Expression {
   std::int64_t left = 200'000'000;  ///< For all names together: a checkpoint may have a million.
 };
 
-bool natural_less(std::string_view a, std::string_view b) noexcept {
-  const std::string_view whole_a = a, whole_b = b;
-  while (!a.empty() && !b.empty()) {
-    if (is_digit(a.front()) && is_digit(b.front())) {
-      const std::string_view x = take_number(a), y = take_number(b);
-      if (x.size() != y.size()) return x.size() < y.size();
-      if (x != y) return x < y;
-    } else {
-      if (a.front() != b.front()) return a.front() < b.front();
-      a.remove_prefix(1);
-      b.remove_prefix(1);
-    }
-  }
-  if (a.empty() != b.empty()) return a.empty();
-  return whole_a < whole_b;  // "01" and "1" are different names
-}
+bool natural_less(const std::string& a, const std::string& b) { return strverscmp(a.c_str(), b.c_str()) < 0; }
 
 std::string list_names(const std::vector<std::string>& names, std::size_t most) {
   if (names.empty()) return "none";

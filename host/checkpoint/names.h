@@ -10,15 +10,14 @@
 
 namespace ironcl::checkpoint {
 
-/// Order of a reader: runs of digits compare as numbers ("layers.2" before "layers.10").
-bool natural_less(std::string_view a, std::string_view b) noexcept;
+/// Order of a reader: runs of digits compare as numbers ("layers.2" before "layers.10"), as strverscmp(3) has it.
+bool natural_less(const std::string& a, const std::string& b);
 
 /// "a, b, c and 5 more": at most `most` of `names`; "none" where there are none.
 std::string list_names(const std::vector<std::string>& names, std::size_t most = 8);
 
-/// A list of modules as configs write it: names; patterns with * and ? for whole names (modelopt); "re:" and a
-/// regular expression that matches from the start (compressed-tensors), also without the mark where it can be nothing
-/// else.
+/// A list of modules as configs write it: names, patterns with * and ?, and regular expressions, with the mark "re:"
+/// or where it can be nothing else, which match from the start.
 class ModuleNames {
  public:
   ModuleNames() = default;
@@ -26,9 +25,8 @@ class ModuleNames {
   explicit ModuleNames(std::vector<std::string> entries);
 
   const std::vector<std::string>& entries() const noexcept { return entries_; }
-  /// The first entry that names `module`: itself, or a part of it between dots ("lm_head", "mlp.gate"), or matching.
-  /// An expression that was too costly to match, for one name or for all together, does not any more. nullptr where
-  /// none does.
+  /// The first entry that names `module`, a part of it between dots ("lm_head", "mlp.gate"), or matches; nullptr
+  /// where none does. An expression that has become too costly does not match any more.
   const std::string* find(std::string_view module) const;
   /// True where `entry` is one of the entries, as written.
   bool has(std::string_view entry) const;

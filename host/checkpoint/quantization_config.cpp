@@ -7,7 +7,7 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
+#include <boost/algorithm/string/case_conv.hpp>
 #include <charconv>
 #include <map>
 #include <utility>
@@ -66,31 +66,81 @@ std::optional<Members> quark_scheme(const Members& config, std::string_view name
   return scheme;
 }
 
+/// A scheme that has a name.
+struct Named {
+  std::string_view name;
+  QuantizationScheme scheme;
+};
+constexpr ScaleGrid kRow{1, 0}, kTensor{0, 0}, kMx{1, 32}, kNv{1, 16};
+constexpr auto kNone = ActivationScheme::none, kDynamic = ActivationScheme::dynamic, kFixed = ActivationScheme::fixed;
+constexpr auto kI8 = numerics::DType::i8, kE4m3 = numerics::DType::e4m3fn, kE2m1 = numerics::DType::e2m1;
+
+/// modelopt's quant_algo.
+constexpr std::array kAlgorithms = {
+    Named{"FP8", {.activations = kFixed}},
+    Named{"W8A8_SQ_PER_CHANNEL", {.activations = kFixed}},
+    Named{"FP8_PER_CHANNEL_PER_TOKEN", {.weight_grid = kRow, .activations = kDynamic, .activation_grid = kRow}},
+    Named{"FP8_PB_WO", {.activations = kNone}},
+    Named{"MXFP8", {.weight_grid = kMx, .activations = kDynamic, .activation_grid = kMx}},
+    Named{"NVFP4", {.weight_grid = kNv, .weight_dtype = kE2m1}},
+};
+/// msModelSlim's types of layers. Source: msmodelslim's ascendv1.md; vllm-ascend's w8a8_static.py and w8a16.py.
+constexpr std::array kAscendTypes = {
+    Named{"W8A8_DYNAMIC", {.weight_dtype = kI8, .activations = kDynamic, .activation_grid = kRow}},
+    Named{"W8A16", {.weight_dtype = kI8, .activations = kNone}},
+    Named{"WFP8AFP8_DYNAMIC", {.weight_dtype = kE4m3, .activations = kDynamic, .activation_grid = kRow}},
+    Named{"W8A8_MXFP8", {.weight_grid = kMx, .weight_dtype = kE4m3, .activations = kDynamic, .activation_grid = kMx}},
+    Named{"W8A8", {.weight_dtype = kI8, .activations = kFixed, .activation_grid = kTensor, .static_int8 = true}},
+    // Both sets of scales; the dynamic one is at least as exact.
+    Named{"W8A8_MIX",
+          {.weight_dtype = kI8, .activations = kDynamic, .activation_grid = kRow, .input_scale_unused = true}},
+};
+/// Methods that mean one scheme: SGLang's and vLLM's, gpt-oss's, and bitsandbytes' LLM.int8 as weight-only, which is
+/// what it comes to but for its rounding of x.
+constexpr std::array kMethodSchemes = {
+    Named{"w8a8_int8", {.weight_grid = kRow, .weight_dtype = kI8, .activation_grid = kRow}},
+    Named{"w8a8_fp8", {.weight_grid = kRow, .weight_dtype = kE4m3, .activation_grid = kRow}},
+    Named{"mxfp4", {.weight_grid = kMx, .weight_dtype = kE2m1, .activations = kNone}},
+    Named{"bitsandbytes", {.weight_grid = kRow, .weight_dtype = kI8, .activations = kNone}},
+    Named{"fbgemm_fp8", {.weight_grid = kRow, .activations = kDynamic, .activation_grid = kRow}},
+};
+
+/// Gives `group` the scheme of that name; false where there is none.
+bool take_named(const auto& table, std::string_view name, QuantizationGroup& group) {
+  const auto found = std::ranges::find(table, name, &Named::name);
+  if (found == table.end()) return false;
+  static_cast<QuantizationScheme&>(group) = found->scheme;
+  if (group.activation_grid == kMx) group.activation_rounding = ScaleRounding::power_of_two;
+  return true;
+}
+
 /// What one of modelopt's algorithms means for a group of layers.
 void read_algorithm(const std::string& written, QuantizationGroup& group) {
-  std::string algorithm = written;  // fp8_pb_wo is written in small letters
-  std::transform(algorithm.begin(), algorithm.end(), algorithm.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  if (algorithm == "FP8" || algorithm == "W8A8_SQ_PER_CHANNEL") {
-    group.activations = ActivationScheme::fixed;  // the weight's grid follows from its scale
-  } else if (algorithm == "FP8_PER_CHANNEL_PER_TOKEN") {
-    group.weight_grid = group.activation_grid = ScaleGrid{1, 0};
-    group.activations = ActivationScheme::dynamic;
-  } else if (algorithm == "FP8_PB_WO") {
-    group.activations = ActivationScheme::none;
-  } else if (algorithm == "MXFP8") {
-    group.weight_grid = group.activation_grid = ScaleGrid{1, 32};
-    group.activations = ActivationScheme::dynamic;
-    group.activation_rounding = ScaleRounding::power_of_two;
-  } else if (algorithm == "NVFP4") {
-    group.weight_dtype = numerics::DType::e2m1;
-    group.weight_grid = ScaleGrid{1, 16};
-    group.leave_activations();
-  } else {
+  const std::string algorithm = boost::to_upper_copy(written);  // fp8_pb_wo is written in small letters
+  if (!take_named(kAlgorithms, algorithm, group))
     group.unsupported = fmt::format(
         "is quantised with {} of modelopt, which is not read; quantise with FP8, MXFP8, FP8_PER_CHANNEL_PER_TOKEN, "
         "FP8_PB_WO or NVFP4",
         written);
+  if (group.weight_dtype == kE2m1) group.leave_activations();
+}
+
+void read_ascend_type(const std::string& type, QuantizationGroup& group) {
+  if (!take_named(kAscendTypes, type, group))
+    group.unsupported = fmt::format(
+        "is of the type {} of msModelSlim, which is not read; export with W8A8_DYNAMIC, W8A16, WFP8AFP8_DYNAMIC, "
+        "W8A8_MXFP8 or W8A8",
+        type);
+  group.offsets = true;
+}
+
+/// A group for each name of a scheme, with the layers that have it as targets.
+void add_groups(std::map<std::string, std::vector<std::string>>& by_scheme,
+                void (*read)(const std::string&, QuantizationGroup&), QuantizationConfig& result) {
+  for (auto& [scheme, layers] : by_scheme) {
+    QuantizationGroup& group = result.groups.emplace_back();
+    group.targets = ModuleNames(std::move(layers));
+    read(scheme, group);
   }
 }
 
@@ -102,8 +152,8 @@ constexpr std::array kUnread = {
     Unread{"mlx", "the form of MLX (bits packed along K, with scales and biases)", ""},
     Unread{"tensorrt-llm", "the form of TensorRT-LLM", "export with modelopt's export_hf_checkpoint"},
     Unread{"inc",
-           "a quantization_config without quant_method, as Intel's Neural Compressor writes it for Gaudi "
-           "(weights stored as [K, N])",
+           "a quantization_config without quant_method, as Intel's Neural Compressor writes it for Gaudi (weights "
+           "stored as [K, N])",
            "export with its format=\"vllm\""},
     Unread{"w4afp8", "int4 in bytes (two to an I8) with fp8 activations", "fetch the model's FP8 folder"},
     Unread{"sdnq", "SDNQ, which may add a low-rank part or rotate", "take the model's fp8 or bf16 files"},
@@ -127,7 +177,7 @@ constexpr std::array kUnread = {
 ActivationScheme scheme_from(const Members& members, std::string_view name, const std::string& text) {
   if (text == "dynamic") return ActivationScheme::dynamic;
   if (text == "static") return ActivationScheme::fixed;
-  members.fail(name, fmt::format("is '{}', expected dynamic or static", text));
+  members.fail(name, "is '{}', expected dynamic or static", text);
 }
 
 /// DeepSeek, Qwen3 and what transformers writes as FineGrainedFP8.
@@ -144,7 +194,7 @@ void read_fp8(const Members& config, QuantizationConfig& result) {
     if (*format == "ue8m0")
       group.activation_rounding = ScaleRounding::power_of_two;
     else if (*format != "float")
-      config.fail("scale_fmt", fmt::format("is '{}', expected ue8m0 or float", *format));
+      config.fail("scale_fmt", "is '{}', expected ue8m0 or float", *format);
   }
   result.groups.push_back(std::move(group));
 }
@@ -200,22 +250,24 @@ bool read_quantized_layers(const Members& config, QuantizationConfig& result) {
     const auto layer = layers->object(name);
     by_algorithm[layer ? layer->text("quant_algo").value_or("") : ""].push_back(name);
   }
-  for (auto& [algorithm, names] : by_algorithm) {
-    QuantizationGroup& group = result.groups.emplace_back();
-    group.targets = ModuleNames(std::move(names));
-    read_algorithm(algorithm, group);
-  }
+  add_groups(by_algorithm, read_algorithm, result);
   return true;
 }
 
-/// fbgemm_fp8 (Meta's): per channel and per token, with an upper bound of the activations' amax. Appends a group.
-void read_fbgemm(const Members& config, QuantizationConfig& result) {
+/// A method that means one scheme. Appends a group.
+QuantizationGroup& read_scheme(std::string_view method, QuantizationConfig& result) {
   QuantizationGroup& group = linear_group(result);
-  group.weight_grid = group.activation_grid = ScaleGrid{1, 0};
-  group.activations = ActivationScheme::dynamic;
+  take_named(kMethodSchemes, method, group);
+  return group;
+}
+void read_one_scheme(const Members&, QuantizationConfig& result) { read_scheme(result.method, result); }
+
+/// Meta's: an upper bound of the activations' amax.
+void read_fbgemm(const Members& config, QuantizationConfig& result) {
+  QuantizationGroup& group = read_scheme(result.method, result);
   group.activation_limit = config.number("activation_scale_ub");
   if (group.activation_limit && !(*group.activation_limit > 0))
-    config.fail("activation_scale_ub", fmt::format("is {}, expected a bound above 0", *group.activation_limit));
+    config.fail("activation_scale_ub", "is {}, expected a bound above 0", *group.activation_limit);
 }
 
 /// AMD quark: global_quant_config.{weight, input_tensors}. Appends a group.
@@ -258,24 +310,12 @@ void read_quark(const Members& config, QuantizationConfig& result) {
       inputs->flag("is_dynamic").value_or(false) ? ActivationScheme::dynamic : ActivationScheme::fixed;
 }
 
-/// mxfp4 (gpt-oss, transformers): weights of e2m1 beside activations that stay as they come. Appends a group.
-void read_mxfp4(const Members&, QuantizationConfig& result) {
-  QuantizationGroup& group = linear_group(result);
-  group.weight_dtype = numerics::DType::e2m1;
-  group.weight_grid = ScaleGrid{1, 32};
-  group.activations = ActivationScheme::none;
-}
-
-/// Per channel and per token: w8a8_int8, w8a8_fp8 (SGLang, vLLM), smooth_quant (LMDeploy, by its quant_dtype).
-void read_per_channel(const Members& config, QuantizationConfig& result) {
-  QuantizationGroup& group = linear_group(result);
-  group.weight_grid = group.activation_grid = ScaleGrid{1, 0};
+/// LMDeploy's, by its quant_dtype.
+void read_smooth_quant(const Members& config, QuantizationConfig& result) {
   const std::string type = config.text("quant_dtype").value_or("int8");
-  const bool smooth = result.method == "smooth_quant";
-  if (smooth && type != "int8" && type != "float8_e4m3fn")
-    config.fail("quant_dtype", fmt::format("is '{}', expected int8 or float8_e4m3fn", type));
-  const bool fp8 = smooth ? type != "int8" : result.method == "w8a8_fp8";
-  group.weight_dtype = fp8 ? numerics::DType::e4m3fn : numerics::DType::i8;
+  if (type != "int8" && type != "float8_e4m3fn")
+    config.fail("quant_dtype", "is '{}', expected int8 or float8_e4m3fn", type);
+  read_scheme(type == "int8" ? "w8a8_int8" : "w8a8_fp8", result);
 }
 
 /// blockwise_int8 (SGLang): weight_block_size, and token groups as wide.
@@ -285,20 +325,14 @@ void read_block_int8(const Members& config, QuantizationConfig& result) {
   group.weight_grid = config.block("weight_block_size");
   if (!group.weight_grid) config.fail("weight_block_size", "is missing, blockwise_int8 needs it");
   if (const auto scheme = config.text("activation_scheme"); scheme && *scheme != "dynamic")
-    config.fail("activation_scheme", fmt::format("is '{}', expected dynamic", *scheme));
+    config.fail("activation_scheme", "is '{}', expected dynamic", *scheme);
   group.activations = ActivationScheme::dynamic;
   group.activation_grid = ScaleGrid{1, group.weight_grid->group_cols};
 }
 
-/// bitsandbytes: LLM.int8 as weight-only, which is what it comes to but for its rounding of x; four bits are refused.
 void read_bitsandbytes(const Members& config, QuantizationConfig& result) {
-  if (!config.flag("load_in_8bit").value_or(false))
-    return result.refuse(
-        "is of bitsandbytes in four bits (nf4, fp4), which is not read; load_in_8bit is, or quantise to FP8");
-  QuantizationGroup& group = linear_group(result);
-  group.weight_dtype = numerics::DType::i8;
-  group.weight_grid = ScaleGrid{1, 0};
-  group.activations = ActivationScheme::none;
+  if (config.flag("load_in_8bit").value_or(false)) return read_one_scheme(config, result);
+  result.refuse("is of bitsandbytes in four bits (nf4, fp4), which is not read; load_in_8bit is, or quantise to FP8");
 }
 
 /// Mistral's params.json: quantization.{qformat_weight, qscheme_act}.
@@ -314,19 +348,16 @@ void read_mistral(const Members& config, QuantizationConfig& result) {
   } else if (scheme == "TENSOR") {
     group.activations = ActivationScheme::fixed;
   } else {
-    config.fail("qscheme_act", fmt::format("is '{}', expected TENSOR, NO_SCALES or null", scheme));
+    config.fail("qscheme_act", "is '{}', expected TENSOR, NO_SCALES or null", scheme);
   }
 }
 
 /// A method without a reader: every layer is refused with what it is and what to do. Appends a group.
 void refuse_method(QuantizationConfig& result) {
-  const auto known = std::find_if(kUnread.begin(), kUnread.end(),
-                                  [&result](const Unread& one) { return one.method == result.method; });
+  const auto known = std::ranges::find(kUnread, result.method, &Unread::method);
   if (known == kUnread.end())
-    return result.refuse(
-        fmt::format("is written with quant_method '{}', which is not read; convert it with "
-                    "llmcompressor (FP8)",
-                    result.method));
+    return result.refuse(fmt::format(
+        "is written with quant_method '{}', which is not read; convert it with llmcompressor (FP8)", result.method));
   result.refuse(
       fmt::format("is {}, which is not read; {}", known->what,
                   known->help.empty() ? "quantise the original model to FP8 with llmcompressor" : known->help));
@@ -354,20 +385,19 @@ constexpr std::array kMethods = {
     Method{"modelopt", read_modelopt},
     Method{"fbgemm_fp8", read_fbgemm},
     Method{"quark", read_quark},
-    Method{"mxfp4", read_mxfp4},
+    Method{"mxfp4", read_one_scheme},
     Method{"torchao", read_elsewhere},
     Method{"quanto", read_elsewhere},
-    Method{"w8a8_int8", read_per_channel},
-    Method{"w8a8_fp8", read_per_channel},
-    Method{"smooth_quant", read_per_channel},
+    Method{"w8a8_int8", read_one_scheme},
+    Method{"w8a8_fp8", read_one_scheme},
+    Method{"smooth_quant", read_smooth_quant},
     Method{"blockwise_int8", read_block_int8},
     Method{"bitsandbytes", read_bitsandbytes},
 };
 
 void read_method(const Members& config, QuantizationConfig& result) {
   result.writer = writer_of(config, result.method);
-  const auto known = std::find_if(kMethods.begin(), kMethods.end(),
-                                  [&result](const Method& one) { return one.name == result.method; });
+  const auto known = std::ranges::find(kMethods, result.method, &Method::name);
   if (known == kMethods.end()) return refuse_method(result);
   known->read(config, result);
   read_ignored(config, result);
@@ -381,11 +411,63 @@ std::string unnamed_method(const Members& config) {
   return "unnamed";
 }
 
-QuantizationConfig read_members(const Members& config) {
-  QuantizationConfig result;
-  result.method = config.text("quant_method").value_or(unnamed_method(config));
+// --- A reader for each kind of file; `root` is all of it.
+
+void read_config(const Members& root, QuantizationConfig& result) {
+  auto config = quantization_of(root);
+  // Of a multi-modal model it may be in its text_config; MLX and TensorRT-LLM have a member of their own.
+  const auto object = [&root](std::string_view name) {
+    const json::value* value = root.find(name);
+    return value != nullptr && value->is_object() ? root.object(name) : std::nullopt;
+  };
+  if (const auto text = object("text_config"); !config && text) config = quantization_of(*text);
+  if (!config) config = object("quantization");
+  if (!config) return;
+  result.method = config->text("quant_method").value_or(unnamed_method(*config));
+  read_method(*config, result);
+}
+
+void read_own_config(const Members& config, QuantizationConfig& result) {
+  const bool gptq = result.file.filename() == "quantize_config.json";
+  result.method = config.text("quant_method").value_or(gptq ? "gptq" : "unnamed");
   read_method(config, result);
-  return result;
+}
+
+void read_modelopt_config(const Members& root, QuantizationConfig& result) {
+  const auto config = root.object("quantization");
+  if (!config) return;
+  if (!config->all().contains("quant_algo")) config->fail("quant_algo", "is missing; fetch the file again");
+  if (config->find("quant_algo") == nullptr) return;
+  result.method = result.writer = "modelopt";
+  if (!read_quantized_layers(*config, result)) read_modelopt_algorithm(*config, result);
+  read_ignored(*config, result);
+}
+
+void read_params(const Members& root, QuantizationConfig& result) {
+  const auto config = root.object("quantization");
+  if (!config) return;
+  if (const auto method = config->text("quant_method")) {
+    result.method = *method;
+    return read_method(*config, result);
+  }
+  result.method = result.writer = "mistral";
+  read_mistral(*config, result);
+}
+
+/// A group for each type that a weight has; types that are not read refuse their layers by name.
+void read_ascend(const Members& root, QuantizationConfig& result) {
+  constexpr std::string_view kWeight = ".weight";
+  std::map<std::string, std::vector<std::string>> by_type;
+  for (const auto& [key, value] : root.all()) {
+    const std::string name(key.data(), key.size());
+    if (!name.ends_with(kWeight)) continue;
+    const std::string type = root.text(name).value_or("");
+    if (type != "FLOAT") by_type[type].push_back(name.substr(0, name.size() - kWeight.size()));
+  }
+  if (by_type.empty()) return;  // a model of floats
+  result.method = "msmodelslim";
+  result.writer = "msModelSlim " + root.text("version").value_or("");
+  add_groups(by_type, read_ascend_type, result);
 }
 
 }  // namespace
@@ -428,63 +510,16 @@ void QuantizationGroup::leave_activations() {
 
 void QuantizationConfig::refuse(std::string why) { linear_group(*this).unsupported = std::move(why); }
 
-QuantizationConfig read_quantization_config(const std::filesystem::path& config_json) {
-  const json::object root = read_object(config_json);
-  const Members model(root, config_json, "config");
-  QuantizationConfig result;
-  auto config = quantization_of(model);
-  // Of a multi-modal model it may be in its text_config; MLX and TensorRT-LLM have a member of their own.
-  const json::value* text = model.find("text_config");
-  if (!config && text != nullptr && text->is_object())
-    config = quantization_of(Members(text->get_object(), config_json, "config.text_config"));
-  const json::value* own = model.find("quantization");
-  if (!config && own != nullptr && own->is_object()) config = model.object("quantization");
-  if (!config) return result;
-  result = read_members(*config);
-  result.file = config_json;
-  return result;
-}
-
-QuantizationConfig read_own_config(const std::filesystem::path& file) {
+QuantizationConfig read_quantization_config(const std::filesystem::path& file) {
+  constexpr std::array kReaders = {read_ascend, read_config,     read_modelopt_config,
+                                   read_params, read_own_config, read_own_config};  // of kQuantizationConfigs
+  const auto name = std::ranges::find(kQuantizationConfigs, file.filename().string());
   const json::object root = read_object(file);
-  const Members config(root, file, "config");
   QuantizationConfig result;
-  result.method =
-      config.text("quant_method").value_or(file.filename() == "quantize_config.json" ? "gptq" : "unnamed");
-  read_method(config, result);
   result.file = file;
-  return result;
-}
-
-QuantizationConfig read_modelopt_config(const std::filesystem::path& hf_quant_config) {
-  const json::object root = read_object(hf_quant_config);
-  QuantizationConfig result;
-  const auto config = Members(root, hf_quant_config, "config").object("quantization");
-  if (!config) return result;
-  if (!config->all().contains("quant_algo")) config->fail("quant_algo", "is missing; fetch the file again");
-  if (config->find("quant_algo") == nullptr) return result;
-  result.method = "modelopt";
-  result.writer = "modelopt";
-  result.file = hf_quant_config;
-  if (!read_quantized_layers(*config, result)) read_modelopt_algorithm(*config, result);
-  read_ignored(*config, result);
-  return result;
-}
-
-QuantizationConfig read_params(const std::filesystem::path& params_json) {
-  const json::object root = read_object(params_json);
-  const Members model(root, params_json, "params");
-  QuantizationConfig result;
-  const auto said = model.object("quantization");
-  if (!said) return result;
-  const Members& config = *said;
-  if (config.find("quant_method") != nullptr) {
-    result = read_members(config);
-  } else {
-    result.method = result.writer = "mistral";
-    read_mistral(config, result);
-  }
-  result.file = params_json;
+  kReaders.at(static_cast<std::size_t>(name - kQuantizationConfigs.begin()))(
+      Members(root, file, file.stem().string()), result);
+  if (result.method.empty()) return {};
   return result;
 }
 

@@ -42,8 +42,8 @@ constexpr std::string_view kLlama4 =
     "multiplies the input of an expert by its weight, before it is quantised, which is not computed here";
 
 constexpr std::string_view kDeepSeek4 =
-    "scores experts by sqrt(softplus), and its first layers choose them by a hash of token ids, "
-    "which is not computed here";
+    "scores experts by sqrt(softplus), and its first layers choose them by a hash of token ids, which is not "
+    "computed here";
 
 constexpr std::array kFamilies = {
     Family{"deepseek_v2", kSoftmax, Normalize::refused, false, true, 0, 0, 1, kRows, {}},
@@ -91,7 +91,7 @@ std::optional<std::int64_t> experts_of(const Members& config) {
 
 /// Whether one of these members is a number above 0.
 bool any_above_zero(const Members& config, std::initializer_list<std::string_view> names) {
-  return std::any_of(names.begin(), names.end(), [&config](std::string_view name) {
+  return std::ranges::any_of(names, [&config](std::string_view name) {
     const json::value* value = config.find(name);
     return value != nullptr && value->is_int64() && value->get_int64() > 0;
   });
@@ -101,7 +101,7 @@ bool any_above_zero(const Members& config, std::initializer_list<std::string_vie
 void expect_text(const Members& config, std::string_view member, std::initializer_list<std::string_view> expected,
                  Routing& routing) {
   const auto text = config.text(member);
-  if (!text || std::find(expected.begin(), expected.end(), *text) != expected.end()) return;
+  if (!text || std::ranges::find(expected, *text) != expected.end()) return;
   if (routing.unsupported.empty())
     routing.unsupported = fmt::format("{} is '{}', and '{}' is what model_type {} is computed with", member, *text,
                                       *expected.begin(), routing.model_type);
@@ -119,15 +119,13 @@ void read_groups(const Members& config, const Family& family, Routing& routing) 
     expect_text(config, "topk_method", {"noaux_tc"}, routing);
   }
   if (routing.experts % routing.expert_groups != 0)
-    config.fail("n_group",
-                fmt::format("is {}, which does not divide the {} experts", routing.expert_groups, routing.experts));
+    config.fail("n_group", "is {}, which does not divide the {} experts", routing.expert_groups, routing.experts);
   if (routing.top_groups > routing.expert_groups)
-    config.fail("topk_group",
-                fmt::format("is {}, more than the {} groups", routing.top_groups, routing.expert_groups));
+    config.fail("topk_group", "is {}, more than the {} groups", routing.top_groups, routing.expert_groups);
   const std::int64_t left = routing.experts / routing.expert_groups * routing.top_groups;
   if (routing.top_k > left)
-    config.fail("num_experts_per_tok",
-                fmt::format("is {}, more than the {} experts of {} groups", routing.top_k, left, routing.top_groups));
+    config.fail("num_experts_per_tok", "is {}, more than the {} experts of {} groups", routing.top_k, left,
+                routing.top_groups);
 }
 
 Routing read_family(const Members& config, const Family& family, std::int64_t experts) {
@@ -138,40 +136,28 @@ Routing read_family(const Members& config, const Family& family, std::int64_t ex
   routing.stacked = family.stacked;
   routing.experts = experts;
   routing.score = family.score;
-  routing.has_correction_bias = family.bias;
-  routing.has_shared_gate =
-      std::find(kGatedShared.begin(), kGatedShared.end(), family.model_type) != kGatedShared.end();
+  routing.has_correction_bias = routing.best_of_two = family.bias;
+  routing.has_shared_gate = std::ranges::find(kGatedShared, family.model_type) != kGatedShared.end();
   routing.has_shared_expert =
       any_above_zero(config, {"n_shared_experts", "shared_expert_intermediate_size", "shared_intermediate_size"});
   const auto top_k = first_size(config, {"num_experts_per_tok", "experts_per_token", "moe_k"});
   if (!top_k) config.fail("num_experts_per_tok", "is missing: it says how many experts a token gets");
   routing.top_k = *top_k;
   if (routing.top_k > experts)
-    config.fail("num_experts_per_tok", fmt::format("is {}, more than the {} experts", routing.top_k, experts));
+    config.fail("num_experts_per_tok", "is {}, more than the {} experts", routing.top_k, experts);
   const auto flag = config.flag("norm_topk_prob");
-  switch (family.normalize) {
-    case Normalize::always:
-      routing.normalize = true;
-      break;
-    case Normalize::flag_off:
-      routing.normalize = flag.value_or(false);
-      break;
-    case Normalize::flag_on:
-      routing.normalize = flag.value_or(true);
-      break;
-    case Normalize::refused:
-      if (flag.value_or(false) && routing.unsupported.empty())
-        routing.unsupported = fmt::format(
-            "norm_topk_prob is true, which transformers and DeepSeek's own code compute differently for model_type "
-            "{}",
-            family.model_type);
-      break;
-  }
-  if (family.scale != 0) routing.scale = config.number("routed_scaling_factor").value_or(family.scale);
+  if (family.normalize != Normalize::refused)
+    routing.normalize =
+        family.normalize == Normalize::always || flag.value_or(family.normalize == Normalize::flag_on);
+  else if (flag.value_or(false) && routing.unsupported.empty())
+    routing.unsupported = fmt::format(
+        "norm_topk_prob is true, which transformers and DeepSeek's own code compute differently for model_type {}",
+        family.model_type);
+  const double scale = family.scale == 0 ? 1 : config.number("routed_scaling_factor").value_or(family.scale);
   // Devices take it in f32, where 0 would mean that there is none.
-  if (!(routing.scale >= std::numeric_limits<float>::min() && routing.scale <= std::numeric_limits<float>::max()))
-    config.fail("routed_scaling_factor",
-                fmt::format("is {}, expected a number above 0 that f32 holds", routing.scale));
+  if (!(scale >= std::numeric_limits<float>::min() && scale <= std::numeric_limits<float>::max()))
+    config.fail("routed_scaling_factor", "is {}, expected a number above 0 that f32 holds", scale);
+  routing.scale = static_cast<float>(scale);
   expect_text(config, "scoring_func", {name_of(family.score)}, routing);
   expect_text(config, "hidden_act", {"silu", "swish"}, routing);
   if (family.groups) read_groups(config, family, routing);
@@ -179,7 +165,7 @@ Routing read_family(const Members& config, const Family& family, std::int64_t ex
     routing.interleaved = routing.biases = routing.clamped_swiglu = true;
     routing.activation_limit = config.number("swiglu_limit").value_or(7);
     if (!(routing.activation_limit > 0 && routing.activation_limit <= std::numeric_limits<float>::max()))
-      config.fail("swiglu_limit", fmt::format("is {}, expected a limit above 0", routing.activation_limit));
+      config.fail("swiglu_limit", "is {}, expected a limit above 0", routing.activation_limit);
   }
   return routing;
 }
@@ -197,8 +183,7 @@ std::optional<Routing> read_routing(const std::filesystem::path& config_json) {
   const auto experts = experts_of(config);
   if (!experts) return std::nullopt;
   const std::string type = config.text("model_type").value_or(outer);
-  const auto family = std::find_if(kFamilies.begin(), kFamilies.end(),
-                                   [&type](const Family& known) { return known.model_type == type; });
+  const auto family = std::ranges::find(kFamilies, type, &Family::model_type);
   if (family != kFamilies.end()) return read_family(config, *family, *experts);
   Routing unknown;
   unknown.model_type = type;

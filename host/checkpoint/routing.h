@@ -3,15 +3,15 @@
 // their tensors. Next door: experts.h (the layers themselves), quantization_config.h.
 #pragma once
 
-#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <string>
 
+#include "backends/numerics/experts.h"
+
 namespace ironcl::checkpoint {
 
-/// By what a token chooses. The values are those of IRONCL_SCORE_* in ironcl/plugin.h.
-enum class RouterScore : std::uint32_t { softmax = 1, sigmoid = 2 };
+using RouterScore = numerics::Score;
 
 /// "softmax", "sigmoid".
 std::string_view name_of(RouterScore score) noexcept;
@@ -23,16 +23,9 @@ enum class StackedForm {
   transposed,  ///< [E, K, N].
 };
 
-/// The routing of every layer of experts of a model. Fields are named as those of ironcl_route_desc.
-struct Routing {
-  std::string model_type;    ///< "deepseek_v3"; empty where config.json has none.
-  std::int64_t experts = 0;  ///< E
-  std::int64_t top_k = 0;    ///< Experts of a token.
-  RouterScore score = RouterScore::softmax;
-  bool normalize = false;            ///< A token's weights are divided by their sum, before `scale`.
-  double scale = 1;                  ///< routed_scaling_factor
-  std::int64_t expert_groups = 1;    ///< n_group
-  std::int64_t top_groups = 1;       ///< topk_group
+/// The routing of every layer of experts of a model.
+struct Routing : numerics::Routing {
+  std::string model_type;            ///< "deepseek_v3"; empty where config.json has none.
   bool has_correction_bias = false;  ///< The model type has an e_score_correction_bias, added for choosing only.
   bool has_shared_expert = false;    ///< config.json says that there is one, by its size or their number.
   bool has_shared_gate = false;      ///< The model type scales its shared expert by the sigmoid of a gate.
@@ -44,9 +37,9 @@ struct Routing {
   std::string unsupported;  ///< Why no layer of this model can be run as a whole; empty where it can.
 };
 
-/// Reads a config.json; of a multi-modal model its text_config. What config.json leaves out has the default of the
-/// model type's configuration class in transformers. A model without experts gives nothing, one of an unknown type a
-/// Routing with `unsupported`. Throws Error: io, format, config (a member of the wrong type or out of range).
+/// Reads a config.json; of a multi-modal model its text_config. What it leaves out has the default of transformers. A
+/// model without experts gives nothing. Throws Error: io, format, config (a member of the wrong type or out of
+/// range).
 std::optional<Routing> read_routing(const std::filesystem::path& config_json);
 
 }  // namespace ironcl::checkpoint

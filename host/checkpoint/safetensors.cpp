@@ -16,9 +16,9 @@ namespace ironcl::checkpoint {
 namespace ipc = boost::interprocess;
 
 struct SafetensorsFile::State {
-  std::filesystem::path path;
+  FileInfo info;
   mutable ipc::mapped_region region;  ///< Advice to the system does not change what it shows.
-  SafetensorsHeader header;
+  std::vector<Tensor> tensors;
 };
 
 SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
@@ -32,7 +32,7 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   if (ec) throw Error(ErrorKind::io, path, "", "cannot be read: {}", ec.message());
 
   const auto state = std::make_shared<State>();
-  state->path = path;
+  state->info.path = path;
   if (size == 0) throw Error(ErrorKind::format, path, "", "is empty");
   try {
     const ipc::file_mapping mapping(path.c_str(), ipc::read_only);
@@ -42,8 +42,11 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
   }
   if (const std::string other = other_format(path); !other.empty())
     throw Error(ErrorKind::unsupported, path, "", other);
-  state->header = parse_safetensors(
-      {static_cast<const std::byte*>(state->region.get_address()), state->region.get_size()}, state->path);
+  SafetensorsHeader header =
+      parse_safetensors({static_cast<const std::byte*>(state->region.get_address()), state->region.get_size()}, path);
+  state->info.metadata = std::move(header.metadata);
+  state->tensors = std::move(header.tensors);
+  for (Tensor& tensor : state->tensors) tensor.from = &state->info;
   return SafetensorsFile(state);
 }
 
@@ -51,18 +54,14 @@ void SafetensorsFile::read_in_pieces(bool pieces) const {
   state_->region.advise(pieces ? ipc::mapped_region::advice_random : ipc::mapped_region::advice_normal);
 }
 
-const std::filesystem::path& SafetensorsFile::path() const noexcept { return state_->path; }
+const std::filesystem::path& SafetensorsFile::path() const noexcept { return state_->info.path; }
 std::uint64_t SafetensorsFile::file_size() const noexcept { return state_->region.get_size(); }
-const std::vector<Tensor>& SafetensorsFile::tensors() const noexcept { return state_->header.tensors; }
-const std::map<std::string, std::string>& SafetensorsFile::metadata() const noexcept {
-  return state_->header.metadata;
-}
+const std::vector<Tensor>& SafetensorsFile::tensors() const noexcept { return state_->tensors; }
+const std::map<std::string, std::string>& SafetensorsFile::metadata() const noexcept { return state_->info.metadata; }
 
 const Tensor* SafetensorsFile::find(std::string_view name) const noexcept {
   const std::vector<Tensor>& all = tensors();
-  const auto at = std::lower_bound(all.begin(), all.end(), name, [](const Tensor& tensor, std::string_view wanted) {
-    return tensor.name < wanted;
-  });
+  const auto at = std::ranges::lower_bound(all, name, {}, &Tensor::name);
   return at != all.end() && at->name == name ? &*at : nullptr;
 }
 
@@ -70,7 +69,7 @@ const Tensor& SafetensorsFile::at(std::string_view name) const {
   if (const Tensor* tensor = find(name)) return *tensor;
   std::vector<std::string> names;
   for (const Tensor& tensor : tensors()) names.push_back(tensor.name);
-  std::sort(names.begin(), names.end(), natural_less);
+  std::ranges::sort(names, natural_less);
   throw Error(ErrorKind::not_found, path(), std::string(name), "is not in the file; it has {}",
               list_names(names, 12));
 }

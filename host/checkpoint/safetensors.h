@@ -24,10 +24,7 @@ namespace ironcl::checkpoint {
 class SafetensorsFile {
  public:
   /// Maps and validates `path`. The file must not shrink while it is open.
-  /// Throws Error: not_found, io (cannot open or map), format (everything that contradicts the format: a header
-  /// length beyond the file, JSON that is not an object, a duplicate name, an unknown dtype, a negative or
-  /// overflowing shape, offsets that are out of range, overlap, leave a hole, do not match shape and dtype, bytes
-  /// after the last tensor).
+  /// Throws Error: not_found, io (cannot open or map), format (everything that contradicts the format).
   static SafetensorsFile open(const std::filesystem::path& path);
 
   const std::filesystem::path& path() const noexcept;
@@ -38,11 +35,9 @@ class SafetensorsFile {
   const Tensor* find(std::string_view name) const noexcept;
   /// Throws Error not_found, which lists tensors that are there.
   const Tensor& at(std::string_view name) const;
-  /// The "__metadata__" of the header; empty where it has none.
   const std::map<std::string, std::string>& metadata() const noexcept;
 
-  /// Whether the system should read only what is touched (true), as for a few small tensors, or ahead of it, as for
-  /// whole weights (false, and from the start). Any thread.
+  /// Whether the system should read only what is touched, or ahead of it (false, and from the start).
   void read_in_pieces(bool pieces) const;
 
  private:

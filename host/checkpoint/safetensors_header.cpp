@@ -10,7 +10,6 @@
 #include <fstream>
 #include <optional>
 
-#include "backends/numerics/checked.h"
 #include "host/checkpoint/error.h"
 #include "host/checkpoint/json_input.h"
 
@@ -48,20 +47,21 @@ class EntryReader {
     const std::int64_t bytes = bytes_of(tensor, type);
     read_offsets(tensor, *entry, extent);
     if (extent.end - extent.begin != bytes)
-      fail(tensor, fmt::format("data_offsets [{}, {}] are {} bytes, but {} {} needs {}", extent.begin, extent.end,
-                               extent.end - extent.begin, type.name, tensor.shape_text(), bytes));
+      fail(tensor, "data_offsets [{}, {}] are {} bytes, but {} {} needs {}", extent.begin, extent.end,
+           extent.end - extent.begin, type.name, tensor.shape_text(), bytes);
     tensor.data = data_.subspan(static_cast<std::size_t>(extent.begin), static_cast<std::size_t>(bytes));
     return tensor;
   }
 
  private:
-  [[noreturn]] void fail(const Tensor& tensor, const std::string& message) const {
-    throw Error(ErrorKind::format, file_, tensor.name, message);
+  template <class... Args>
+  [[noreturn]] void fail(const Tensor& tensor, fmt::format_string<Args...> message, Args&&... args) const {
+    throw Error(ErrorKind::format, file_, tensor.name, fmt::format(message, std::forward<Args>(args)...));
   }
 
   const json::value& member(const Tensor& tensor, const json::object& entry, std::string_view name) const {
     const json::value* value = entry.if_contains(json::string_view(name.data(), name.size()));
-    if (value == nullptr) fail(tensor, fmt::format("its entry has no '{}'", name));
+    if (value == nullptr) fail(tensor, "its entry has no '{}'", name);
     return *value;
   }
 
@@ -70,8 +70,8 @@ class EntryReader {
     if (name == nullptr) fail(tensor, "dtype is not a string");
     const FileDType* type = find_file_dtype(std::string_view(name->data(), name->size()));
     if (type == nullptr)
-      fail(tensor, fmt::format("dtype '{}' is not one of the format (F8_E4M3, F8_E5M2, F8_E8M0, BF16, F16, F32, ...)",
-                               std::string_view(name->data(), name->size())));
+      fail(tensor, "dtype '{}' is not one of the format (F8_E4M3, F8_E5M2, F8_E8M0, BF16, F16, F32, ...)",
+           std::string_view(name->data(), name->size()));
     return *type;
   }
 
@@ -82,23 +82,19 @@ class EntryReader {
     for (const json::value& dim : *dims) {
       const std::optional<std::int64_t> size = size_from(dim);
       if (!size)
-        fail(tensor, fmt::format("shape {} has the dimension {}, expected a whole number of at least 0",
-                                 json::serialize(value), json::serialize(dim)));
+        fail(tensor, "shape {} has the dimension {}, expected a whole number of at least 0", json::serialize(value),
+             json::serialize(dim));
       tensor.shape.push_back(*size);
     }
   }
 
   std::int64_t bytes_of(const Tensor& tensor, const FileDType& type) const {
     // A dimension of 0 makes the tensor empty, whatever the others are; their product must fit all the same.
-    std::int64_t bits = type.bits;
-    try {
-      for (const std::int64_t dim : tensor.shape) bits = numerics::checked_mul(bits, dim);
-    } catch (const std::overflow_error&) {
-      fail(tensor, fmt::format("shape {} of {} overflows 64 bits", tensor.shape_text(), type.name));
-    }
-    if (bits % 8 != 0)
-      fail(tensor, fmt::format("{} {} is {} bits, no whole number of bytes", type.name, tensor.shape_text(), bits));
-    return bits / 8;
+    const auto bits = tensor.bits_in_all(type.bits);
+    if (!bits) fail(tensor, "shape {} of {} overflows 64 bits", tensor.shape_text(), type.name);
+    if (*bits % 8 != 0)
+      fail(tensor, "{} {} is {} bits, no whole number of bytes", type.name, tensor.shape_text(), *bits);
+    return *bits / 8;
   }
 
   void read_offsets(const Tensor& tensor, const json::object& entry, Extent& extent) const {
@@ -107,13 +103,12 @@ class EntryReader {
     const auto begin = pair != nullptr && pair->size() == 2 ? size_from((*pair)[0]) : std::nullopt;
     const auto end = pair != nullptr && pair->size() == 2 ? size_from((*pair)[1]) : std::nullopt;
     if (!begin || !end || *begin > *end)
-      fail(tensor,
-           fmt::format("data_offsets are {}, expected [begin, end] with 0 <= begin <= end", json::serialize(value)));
+      fail(tensor, "data_offsets are {}, expected [begin, end] with 0 <= begin <= end", json::serialize(value));
     if (*end > static_cast<std::int64_t>(data_.size()))
       fail(tensor,
-           fmt::format("data_offsets [{}, {}] reach beyond the file, which has {} bytes of tensor data; it is "
-                       "cut off (fetch it again) or its header is wrong",
-                       *begin, *end, data_.size()));
+           "data_offsets [{}, {}] reach beyond the file, which has {} bytes of tensor data; it is cut off (fetch it "
+           "again) or its header is wrong",
+           *begin, *end, data_.size());
     extent.begin = *begin;
     extent.end = *end;
   }
@@ -140,8 +135,7 @@ std::uint64_t read_header_length(std::span<const std::byte> bytes, const std::fi
                      length, kLongestHeader));
   if (length > bytes.size() - 8)
     fail(fmt::format(
-        "claims a header of {} bytes, but only {} follow; it is cut off (fetch it again) or no safetensors "
-        "file",
+        "claims a header of {} bytes, but only {} follow; it is cut off (fetch it again) or no safetensors file",
         length, bytes.size() - 8));
   return length;
 }
@@ -161,8 +155,7 @@ void read_metadata(const json::value& value, const std::filesystem::path& file, 
 /// The tensors must cover the data without overlap, hole or rest.
 void check_cover(std::vector<Extent> extents, const std::vector<Tensor>& tensors, std::int64_t data_size,
                  const std::filesystem::path& file) {
-  std::sort(extents.begin(), extents.end(),
-            [](const Extent& a, const Extent& b) { return a.begin != b.begin ? a.begin < b.begin : a.end < b.end; });
+  std::ranges::sort(extents, {}, [](const Extent& extent) { return std::pair(extent.begin, extent.end); });
   std::int64_t end = 0;
   const Extent* previous = nullptr;
   for (const Extent& extent : extents) {
@@ -225,8 +218,7 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, const std:
     header.tensors.push_back(reader.read(name, value, extent));
   }
   check_cover(std::move(extents), header.tensors, static_cast<std::int64_t>(data.size()), file);
-  std::sort(header.tensors.begin(), header.tensors.end(),
-            [](const Tensor& a, const Tensor& b) { return a.name < b.name; });
+  std::ranges::sort(header.tensors, {}, &Tensor::name);
   return header;
 }
 

@@ -20,16 +20,11 @@ struct Laid {
 };
 
 std::int64_t bytes_of(const std::filesystem::path& path, const Tensor& tensor, std::uint32_t bits) {
-  std::int64_t total = bits;
-  try {
-    for (const std::int64_t dim : tensor.shape) {
-      if (dim < 0) throw Error(ErrorKind::config, path, tensor.name, "has the negative dimension {}", dim);
-      total = numerics::checked_mul(total, dim);
-    }
-  } catch (const std::overflow_error&) {
-    throw Error(ErrorKind::config, path, tensor.name, "has a shape that overflows 64 bits");
-  }
-  return numerics::ceil_div(total, 8);
+  for (const std::int64_t dim : tensor.shape)
+    if (dim < 0) throw Error(ErrorKind::config, path, tensor.name, "has the negative dimension {}", dim);
+  const auto all = tensor.bits_in_all(bits);
+  if (!all) throw Error(ErrorKind::config, path, tensor.name, "has a shape that overflows 64 bits");
+  return numerics::ceil_div(*all, 8);
 }
 
 /// The tensors in the order in which they lie.
@@ -44,20 +39,10 @@ std::vector<Laid> lay_out(const std::filesystem::path& path, const std::vector<T
       throw Error(ErrorKind::config, path, tensor.name, "is a name that the format reserves");
     laid.push_back({&tensor, type, bytes_of(path, tensor, type->bits)});
   }
-  std::sort(laid.begin(), laid.end(), [](const Laid& a, const Laid& b) {
+  std::ranges::sort(laid, [](const Laid& a, const Laid& b) {
     return a.type->bits != b.type->bits ? a.type->bits > b.type->bits : a.tensor->name < b.tensor->name;
   });
   return laid;
-}
-
-/// step(), with what the file says as this folder's error.
-template <class Step>
-void attempt(Step step) {
-  try {
-    step();
-  } catch (const report::FileError& error) {
-    throw Error(ErrorKind::io, error.path(), "", "cannot be written: {}", error.reason());
-  }
 }
 
 }  // namespace
@@ -83,7 +68,7 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, const std::vect
   for (std::size_t i = 0; i < 8; ++i) begin[i] = static_cast<char>(std::uint64_t{text.size()} >> (8 * i));
   for (auto& [name, place] : places_)
     for (std::int64_t* byte : {&place.begin, &place.end}) *byte += std::ssize(begin) + std::ssize(text);
-  attempt([&] {
+  with_file_errors([&] {
     file_.emplace(path_);
     file_->write_at(0, begin + text);
   });
@@ -98,7 +83,7 @@ void SafetensorsWriter::write_at(std::string_view name, std::int64_t begin, std:
   if (std::ssize(bytes) > room)
     throw Error(ErrorKind::shape, path_, found->first, "gets {} bytes, but has room for {} more of {}", bytes.size(),
                 room, size);
-  attempt([&] {
+  with_file_errors([&] {
     file_->write_at(static_cast<std::uint64_t>(place.begin + begin),
                     {reinterpret_cast<const char*>(bytes.data()), bytes.size()});
   });
@@ -110,7 +95,7 @@ void SafetensorsWriter::commit() {
   for (const auto& [name, place] : places_)
     if (place.begin + place.written != place.end)
       throw Error(ErrorKind::shape, path_, name, "got {} bytes, expected {}", place.written, place.end - place.begin);
-  attempt([this] { file_->commit(); });
+  with_file_errors([this] { file_->commit(); });
 }
 
 void write_safetensors(const std::filesystem::path& path, const std::vector<Tensor>& tensors,

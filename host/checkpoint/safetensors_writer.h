@@ -21,21 +21,32 @@ namespace ironcl::checkpoint {
 
 using Metadata = std::map<std::string, std::string>;
 
+/// step(), with what the system says of a file that is written as an Error io.
+template <class Step>
+auto with_file_errors(Step step) {
+  try {
+    return step();
+  } catch (const std::filesystem::filesystem_error& error) {
+    throw Error(ErrorKind::io, error.path2().empty() ? error.path1() : error.path2(), "", "cannot be written: {}",
+                error.code().message());
+  } catch (const report::FileError& error) {
+    throw Error(ErrorKind::io, error.path(), "", "cannot be written: {}", error.reason());
+  }
+}
+
 /// Writes the header at once and tensor bytes as they come, in any order.
 /// Threads: one at a time; write_at() of a regular file any, each its own bytes.
 class SafetensorsWriter {
  public:
-  /// Begins the output (what `path` may be: host/report/file.h) and writes the header. Of `tensors` names, shapes and
-  /// types are read: dtype decides, and dtype_name where that is none. They are laid out by element size, widest
-  /// first, then by name, so that each is aligned, as the official library does. Throws Error: io; config (a name
-  /// twice, the name "__metadata__", a type that no file holds, a negative dimension).
+  /// Begins the output (what `path` may be: host/report/file.h) and writes the header for the names, shapes and types
+  /// of `tensors` (dtype_name where dtype is none). The widest elements come first, as in the official library, so
+  /// that each is aligned. Throws Error: io, config (what no file holds).
   SafetensorsWriter(std::filesystem::path path, const std::vector<Tensor>& tensors, const Metadata& metadata = {});
 
   /// Writes `bytes` of tensor `name` from its byte `begin` on; each byte once. Throws Error: not_found (no such
   /// tensor), shape (more bytes than it has), io.
   void write_at(std::string_view name, std::int64_t begin, std::span<const std::byte> bytes);
-  /// Puts the whole file into its place, over an older one; without it everything stays as it was. Throws Error:
-  /// shape (a tensor lacks bytes), io.
+  /// Puts the whole file into its place, over an older one. Throws Error: shape (a tensor lacks bytes), io.
   void commit();
 
  private:

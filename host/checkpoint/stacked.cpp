@@ -17,19 +17,20 @@ namespace {
 /// What may follow the name of a projection, or stand in its place after "weight".
 constexpr std::array<std::string_view, 4> kScales = {"_scale_inv", "_scale", "_weight_scale", "_scales"};
 constexpr std::string_view kFourBitBlocks = "_blocks";  // gpt-oss
+/// Parts that experts of one tensor have.
+constexpr std::array kTaken = {Part::weight_scale, Part::global_scale, Part::input_scale, Part::bias};
 constexpr std::array<std::string_view, 2> kInputScales = {"_activation_scale", "_input_scale"};
 
 template <std::size_t Count>
-const Located* find_suffixed(const TensorIndex& index, const std::string& base,
-                             const std::array<std::string_view, Count>& suffixes) {
+const Tensor* find_suffixed(const TensorIndex& index, const std::string& base,
+                            const std::array<std::string_view, Count>& suffixes) {
   for (const std::string_view suffix : suffixes)
-    if (const Located* found = index.find(base + std::string(suffix))) return found;
+    if (const Tensor* found = index.find(base + std::string(suffix))) return found;
   return nullptr;
 }
 
 /// Three dimensions are a convolution's, too: what is stacked is called experts, or a mixture of them.
-bool is_stacked_weight(const Located& located) {
-  const Tensor& tensor = *located.tensor;
+bool is_stacked_weight(const Tensor& tensor) {
   const bool called_so =
       tensor.name.find("expert") != std::string::npos || tensor.name.find("moe") != std::string::npos;
   const std::string_view leaf = std::string_view(tensor.name).substr(leaf_of(tensor.name));
@@ -48,9 +49,7 @@ std::string_view projection_of(std::string_view leaf) {
 
 /// What a tensor is to the stacked weight whose name it has with that suffix.
 PartName part_of_suffix(std::string_view suffix) {
-  const auto is = [suffix](const auto& suffixes) {
-    return std::find(suffixes.begin(), suffixes.end(), suffix) != suffixes.end();
-  };
+  const auto is = [suffix](const auto& suffixes) { return std::ranges::find(suffixes, suffix) != suffixes.end(); };
   if (is(kScales)) return {Part::weight_scale, {}};
   if (is(kInputScales)) return {Part::input_scale, {}};
   return part_of(suffix.substr(1));
@@ -58,56 +57,45 @@ PartName part_of_suffix(std::string_view suffix) {
 
 /// Those of `members`, sorted by name, whose leaves begin so.
 std::span<const Member> members_after(const std::vector<Member>& members, std::string_view start) {
-  const auto first = std::lower_bound(members.begin(), members.end(), start,
-                                      [](const Member& member, std::string_view text) { return member.leaf < text; });
+  const auto first = std::ranges::lower_bound(members, start, {}, &Member::leaf);
   const auto last = std::find_if_not(first, members.end(),
                                      [start](const Member& member) { return member.leaf.starts_with(start); });
   return {first, last};
 }
 
 /// Puts a tensor in its place beside a stacked weight; one that has none there becomes the problem.
-void take_beside(const TensorIndex& index, const Member& member, const PartName& part, StackedWeight& stacked) {
-  const auto refuse = [&](ErrorKind kind, const std::string& why) {
-    stacked.refused.push_back(member.located);
-    if (stacked.problem) return;
-    stacked.problem = Error(kind, index.path_of(*member.located), member.located->tensor->name, why);
-  };
-  const auto take = [&](const Located*& slot) {
+void take_beside(const Member& member, const PartName& name, StackedWeight& stacked) {
+  const Part part = name.part;
+  if (part == Part::weight || part == Part::shape || part == Part::aside) return;
+  stacked.tensors.push_back(member.tensor);
+  LayerParts& whole = stacked.whole;
+  if (part == Part::zero_point) return whole.zero_points.push_back(*member.tensor);
+  std::optional<Tensor>* slot = nullptr;
+  for (const Slot& one : kSlots)
+    if (one.part == part && std::ranges::find(kTaken, part) != kTaken.end()) slot = &(whole.*one.of);
+  if (slot != nullptr && !*slot) {
+    *slot = *member.tensor;
+  } else if (!whole.problem) {
+    const auto refuse = [&](ErrorKind kind, const std::string& why) {
+      whole.problem = Error(kind, *member.tensor, why);
+    };
     if (slot != nullptr)
-      return refuse(ErrorKind::config, fmt::format("is beside '{}' and means the same of '{}'; one of them is wrong",
-                                                   slot->tensor->name, stacked.weight->tensor->name));
-    slot = member.located;
-  };
-  switch (part.part) {
-    case Part::weight_scale:
-      return take(stacked.scale);
-    case Part::global_scale:
-      return take(stacked.global);
-    case Part::input_scale:
-      return take(stacked.input_scale);
-    case Part::bias:
-      return take(stacked.bias);
-    case Part::zero_point:
-      return stacked.zero_points.push_back(member.located);
-    case Part::refused:
-      return refuse(ErrorKind::unsupported, std::string(part.why));
-    case Part::weight:
-    case Part::shape:
-    case Part::aside:
-      return;
-    default:
-      return refuse(
-          ErrorKind::unsupported,
-          fmt::format("belongs to the quantised experts '{}', and what it does to their product is not known "
-                      "here; export the checkpoint without it, or say who wrote it in an issue",
-                      stacked.weight->tensor->name));
+      refuse(ErrorKind::config, fmt::format("is beside '{}' and means the same of '{}'; one of them is wrong",
+                                            (*slot)->name, whole.weight.name));
+    else if (part == Part::refused)
+      refuse(ErrorKind::unsupported, std::string(name.why));
+    else
+      refuse(ErrorKind::unsupported,
+             fmt::format("belongs to the quantised experts '{}', and what it does to their product is not known "
+                         "here; export the checkpoint without it, or say who wrote it in an issue",
+                         whole.weight.name));
   }
 }
 
 /// Whether a tensor beside stacked weights is of another of them: "down_proj", "down_proj_scale_inv".
 bool is_of_another(const std::vector<Member>& members, const Member& member) {
-  return std::any_of(members.begin(), members.end(), [&member](const Member& other) {
-    const bool matrices = other.located->tensor->shape.size() >= 3 && !speaks_of_scales(other.leaf);
+  return std::ranges::any_of(members, [&member](const Member& other) {
+    const bool matrices = other.tensor->shape.size() >= 3 && !speaks_of_scales(other.leaf);
     const std::string_view projection = projection_of(other.leaf);
     return matrices && member.leaf.starts_with(projection) &&
            (member.leaf.size() == projection.size() || member.leaf[projection.size()] == '_');
@@ -118,9 +106,9 @@ bool is_of_another(const std::vector<Member>& members, const Member& member) {
 /// [E, K, N]. Both cannot be.
 StackedForm form_of_shapes(const TensorIndex& index, const StackedWeight& stacked) {
   const auto shape = [&](std::string_view projection) -> const std::vector<std::int64_t>* {
-    const Located* found = index.find(std::string(stacked.prefix) + std::string(projection));
+    const Tensor* found = index.find(std::string(stacked.prefix) + std::string(projection));
     if (found == nullptr) found = index.find(std::string(stacked.prefix) + std::string(projection) + ".weight");
-    return found != nullptr && found->tensor->shape.size() == 3 ? &found->tensor->shape : nullptr;
+    return found != nullptr && found->shape.size() == 3 ? &found->shape : nullptr;
   };
   const auto *up = shape("gate_up_proj"), *down = shape("down_proj");
   if (up == nullptr || down == nullptr) return StackedForm::unknown;
@@ -130,41 +118,37 @@ StackedForm form_of_shapes(const TensorIndex& index, const StackedWeight& stacke
 
 }  // namespace
 
-std::string StackedWeight::layer_name(std::int64_t expert) const {
-  return std::string(prefix) + std::to_string(expert) + "." + projection;
-}
-
 std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm form) {
   std::vector<StackedWeight> result;
   for (const std::string_view prefix : index.prefixes()) {
     for (const Member& member : index.beside(prefix)) {
-      if (!is_stacked_weight(*member.located)) continue;
+      if (!is_stacked_weight(*member.tensor)) continue;
       StackedWeight stacked;
-      stacked.weight = member.located;
+      stacked.whole.weight = *member.tensor;
+      stacked.tensors.push_back(member.tensor);
       if (member.part.part == Part::weight) {  // <...>.experts.gate_up_proj.weight
         const std::string module = checkpoint::layer_name(prefix);
         const std::size_t dot = module.rfind('.');
         stacked.prefix = prefix.substr(0, dot == std::string::npos ? 0 : dot + 1);
         stacked.projection = module.substr(stacked.prefix.size());
         if (member.leaf != "weight")
-          stacked.problem =
-              Error(ErrorKind::unsupported, index.path_of(*member.located), member.located->tensor->name,
-                    "is a stack of weights of a tool whose stacks are not read; quantise to FP8 with "
-                    "llmcompressor");
-        for (const Member& other : index.beside(prefix)) take_beside(index, other, other.part, stacked);
+          stacked.whole.problem =
+              Error(ErrorKind::unsupported, *member.tensor,
+                    "is a stack of weights of a tool whose stacks are not read; quantise to FP8 with llmcompressor");
+        for (const Member& other : index.beside(prefix)) take_beside(other, other.part, stacked);
       } else {
         stacked.prefix = prefix;
         stacked.projection = projection_of(member.leaf);
         for (const Member& other : members_after(index.beside(prefix), stacked.projection + "_"))
-          if (other.located != member.located)
-            take_beside(index, other, part_of_suffix(other.leaf.substr(stacked.projection.size())), stacked);
+          if (other.tensor != member.tensor)
+            take_beside(other, part_of_suffix(other.leaf.substr(stacked.projection.size())), stacked);
         for (const Member& other : index.beside(prefix))
           if ((other.part.part == Part::none || other.part.part == Part::refused) &&
               !is_of_another(index.beside(prefix), other))
-            take_beside(index, other, other.part, stacked);
+            take_beside(other, other.part, stacked);
       }
       // Codes of four bits lie in the order of their groups, whatever the model type does with floats.
-      stacked.form = member.located->tensor->dtype_name == "U8" ? StackedForm::rows_first : form;
+      stacked.form = member.tensor->dtype_name == "U8" ? StackedForm::rows_first : form;
       stacked.shapes = form_of_shapes(index, stacked);
       result.push_back(stacked);
     }
@@ -172,21 +156,16 @@ std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm fo
   return result;
 }
 
-Tensor slice_of(const Tensor& tensor, std::int64_t expert, const std::filesystem::path& file) {
+Tensor slice_of(const Tensor& tensor, std::int64_t expert) {
   if (tensor.shape.empty() || tensor.elements() == 1) return tensor;
   if (expert >= tensor.shape[0])
-    throw Error(ErrorKind::shape, file, tensor.name,
-                "is {}, which has nothing for expert {}; is it of another model?", tensor.shape_text(), expert);
+    throw Error(ErrorKind::shape, tensor, "is {}, which has nothing for expert {}; is it of another model?",
+                tensor.shape_text(), expert);
   Tensor slice = tensor;
   slice.shape.erase(slice.shape.begin());
   const std::size_t bytes = tensor.data.size() / static_cast<std::size_t>(tensor.shape[0]);
   slice.data = tensor.data.subspan(static_cast<std::size_t>(expert) * bytes, bytes);
   return slice;
-}
-
-Tensor turned(Tensor matrix) {
-  if (matrix.shape.size() == 2) std::swap(matrix.shape[0], matrix.shape[1]);
-  return matrix;
 }
 
 Tensor rows_of(const Tensor& matrix, std::int64_t begin, std::int64_t end) {
@@ -212,8 +191,7 @@ std::optional<SharedScale> find_shared_scale(const TensorIndex& index, std::stri
     const std::string base = std::string(layer.substr(0, before + 1)) + std::string(name);
     shared.scale = find_suffixed(index, base, kScales);
     shared.input_scale = find_suffixed(index, base, kInputScales);
-    return shared.scale != nullptr && !shared.scale->tensor->shape.empty() &&
-           shared.expert < shared.scale->tensor->shape[0];
+    return shared.scale != nullptr && !shared.scale->shape.empty() && shared.expert < shared.scale->shape[0];
   };
   if (look(projection)) return shared;
   if (projection != "gate_proj" && projection != "up_proj") return std::nullopt;

@@ -5,7 +5,10 @@
 #include <fmt/format.h>
 
 #include <iterator>
+#include <stdexcept>
 #include <vector>
+
+#include "backends/numerics/checked.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -42,10 +45,31 @@ const FileDType* file_dtype_of(DType dtype) noexcept {
   return dtype == DType::none ? nullptr : find_file_dtype(numerics::file_name_of(dtype));
 }
 
+const std::filesystem::path& Tensor::file() const noexcept {
+  static const std::filesystem::path none;
+  return from == nullptr ? none : from->path;
+}
+
+const std::string* Tensor::metadata(const std::string& key) const {
+  if (from == nullptr) return nullptr;
+  const auto said = from->metadata.find(key);
+  return said == from->metadata.end() ? nullptr : &said->second;
+}
+
 std::int64_t Tensor::elements() const noexcept {
   std::int64_t product = 1;
   for (const std::int64_t dim : shape) product *= dim;
   return product;
+}
+
+std::optional<std::int64_t> Tensor::bits_in_all(std::uint32_t bits) const {
+  std::int64_t all = bits;
+  try {
+    for (const std::int64_t dim : shape) all = numerics::checked_mul(all, dim);
+  } catch (const std::overflow_error&) {
+    return std::nullopt;
+  }
+  return all;
 }
 
 bool Tensor::is_fp8() const noexcept { return dtype_name.starts_with("F8_") && dtype != DType::e8m0; }

@@ -4,7 +4,10 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -28,6 +31,12 @@ const FileDType* find_file_dtype(std::string_view name) noexcept;
 /// The file type that holds `dtype`; nullptr for none.
 const FileDType* file_dtype_of(DType dtype) noexcept;
 
+/// What a tensor's file is, and what it says of itself.
+struct FileInfo {
+  std::filesystem::path path;
+  std::map<std::string, std::string> metadata;  ///< The "__metadata__" of the header; empty where it has none.
+};
+
 /// A view of a tensor. Owns name and shape, not the bytes: those live as long as the file that it came from, or with
 /// `own`.
 struct Tensor {
@@ -40,10 +49,16 @@ struct Tensor {
 
   /// The bytes where they were computed from what the file has (derived.h); data views them. Copies share them.
   std::shared_ptr<const std::vector<std::byte>> own = nullptr;
+  const FileInfo* from = nullptr;  ///< Its file; nullptr: it is in none.
 
+  const std::filesystem::path& file() const noexcept;  ///< Empty where it is in none.
+  /// What the file's metadata says under that key; nullptr where it says nothing.
+  const std::string* metadata(const std::string& key) const;
   std::int64_t elements() const noexcept;  ///< Product of the shape; 1 for a scalar.
-  bool is_fp8() const noexcept;            ///< Elements of fp8, of any kind; e8m0 is a scale's type.
-  std::string shape_text() const;          ///< "[576, 2048]", "[]".
+  /// `bits` for each element of the shape; empty where that overflows 64 bits.
+  std::optional<std::int64_t> bits_in_all(std::uint32_t bits) const;
+  bool is_fp8() const noexcept;    ///< Elements of fp8, of any kind; e8m0 is a scale's type.
+  std::string shape_text() const;  ///< "[576, 2048]", "[]".
 };
 
 }  // namespace ironcl::checkpoint

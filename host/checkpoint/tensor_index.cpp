@@ -4,64 +4,46 @@
 
 #include <algorithm>
 #include <array>
+#include <initializer_list>
 
 #include "host/checkpoint/conventions.h"
 
 namespace ironcl::checkpoint {
 namespace {
 
+/// The leaves that mean one thing.
 struct Entry {
-  std::string_view leaf;
-  PartName meaning;
+  Part part;
+  std::initializer_list<std::string_view> leaves;
+  std::string_view why{};
 };
 
-constexpr std::string_view kCache = "is a scale of the KV cache, which is no part of this layer's product";
-constexpr std::string_view kUpperBound = "bounds the dynamic scales of the activations (fbgemm)";
-
-constexpr std::array kEntries = {
-    Entry{"weight", {Part::weight, {}}},
-    Entry{"_weight_qdata", {Part::weight, {}}},
-    Entry{"weight._data", {Part::weight, {}}},
-    Entry{"weight_packed", {Part::packed_weight, {}}},
-    Entry{"weight_scale_inv", {Part::weight_scale, {}}},
-    Entry{"weight_scale", {Part::weight_scale, {}}},
-    Entry{"scale", {Part::weight_scale, {}}},
-    Entry{"scale_weight", {Part::weight_scale, {}}},
-    Entry{"_weight_scale", {Part::weight_scale, {}}},
-    Entry{"weight._scale", {Part::weight_scale, {}}},
-    Entry{"qscale_weight", {Part::weight_scale, {}}},
-    Entry{"weight_scale_2", {Part::global_scale, {}}},
-    Entry{"weight_global_scale", {Part::global_scale, {}}},
-    Entry{"SCB", {Part::row_amax, {}}},
-    Entry{"input_scale", {Part::input_scale, {}}},
-    Entry{"activation_scale", {Part::input_scale, {}}},
-    Entry{"act_scale", {Part::input_scale, {}}},
-    Entry{"scale_input", {Part::input_scale, {}}},
-    Entry{"qscale_act", {Part::input_scale, {}}},
-    Entry{"bias", {Part::bias, {}}},
-    Entry{"weight_zero_point", {Part::zero_point, {}}},
-    Entry{"_weight_zero_point", {Part::zero_point, {}}},
-    Entry{"input_zero_point", {Part::zero_point, {}}},
-    Entry{"output_zero_point", {Part::zero_point, {}}},
-    Entry{"weight_offset", {Part::zero_point, {}}},
-    Entry{"input_offset", {Part::zero_point, {}}},
-    Entry{"zero_point", {Part::zero_point, {}}},
-    Entry{"deq_scale", {Part::product_scale, {}}},
-    Entry{"quant_bias", {Part::integer_bias, {}}},
-    Entry{"weight_shape", {Part::shape, {}}},
-    Entry{"weight_format", {Part::layout, {}}},
-    Entry{"k_scale", {Part::aside, kCache}},
-    Entry{"v_scale", {Part::aside, kCache}},
-    Entry{"q_scale", {Part::aside, kCache}},
-    Entry{"kv_scale", {Part::aside, kCache}},
-    Entry{"kv_cache_scale", {Part::aside, kCache}},
-    Entry{"kv_cache_offset", {Part::aside, "is an offset of the KV cache, which is no part of this layer's product"}},
-    Entry{"output_scale", {Part::aside, "is a scale for this layer's output; the product is not quantised with it"}},
-    Entry{"input_global_scale", {Part::aside, "scales activations of four bits, which stay as they come here"}},
-    Entry{"comfy_quant", {Part::aside, "says how ComfyUI quantised the layer, and is read"}},
-    Entry{"input_scale_ub", {Part::aside, kUpperBound}},
-    Entry{"activation_scale_ub", {Part::aside, kUpperBound}},
-    Entry{"e_score_correction_bias", {Part::aside, "is added to a router's scores, not to its product"}},
+const Entry kEntries[] = {
+    {Part::weight, {"weight", "_weight_qdata", "weight._data"}},
+    {Part::packed_weight, {"weight_packed"}},
+    {Part::weight_scale,
+     {"weight_scale_inv", "weight_scale", "scale", "scale_weight", "_weight_scale", "weight._scale",
+      "qscale_weight"}},
+    {Part::global_scale, {"weight_scale_2", "weight_global_scale"}},
+    {Part::row_amax, {"SCB"}},
+    {Part::input_scale, {"input_scale", "activation_scale", "act_scale", "scale_input", "qscale_act"}},
+    {Part::bias, {"bias"}},
+    {Part::zero_point,
+     {"weight_zero_point", "_weight_zero_point", "input_zero_point", "output_zero_point", "weight_offset",
+      "input_offset", "zero_point"}},
+    {Part::product_scale, {"deq_scale"}},
+    {Part::integer_bias, {"quant_bias"}},
+    {Part::shape, {"weight_shape"}},
+    {Part::layout, {"weight_format"}},
+    {Part::aside,
+     {"k_scale", "v_scale", "q_scale", "kv_scale", "kv_cache_scale"},
+     "is a scale of the KV cache, which is no part of this layer's product"},
+    {Part::aside, {"kv_cache_offset"}, "is an offset of the KV cache, which is no part of this layer's product"},
+    {Part::aside, {"output_scale"}, "is a scale for this layer's output; the product is not quantised with it"},
+    {Part::aside, {"input_global_scale"}, "scales activations of four bits, which stay as they come here"},
+    {Part::aside, {"comfy_quant"}, "says how ComfyUI quantised the layer, and is read"},
+    {Part::aside, {"input_scale_ub", "activation_scale_ub"}, "bounds the dynamic scales of the activations (fbgemm)"},
+    {Part::aside, {"e_score_correction_bias"}, "is added to a router's scores, not to its product"},
 };
 
 constexpr std::array<std::string_view, 7> kWords = {"scale", "scaling",    "quant", "amax",
@@ -71,14 +53,14 @@ constexpr std::array<std::string_view, 7> kWords = {"scale", "scaling",    "quan
 
 PartName part_of(std::string_view leaf) noexcept {
   for (const Entry& entry : kEntries)
-    if (entry.leaf == leaf) return entry.meaning;
+    if (std::ranges::find(entry.leaves, leaf) != entry.leaves.end()) return {entry.part, entry.why};
   if (const std::string_view why = refused_leaf(leaf); !why.empty()) return {Part::refused, why};
   return {};
 }
 
 bool speaks_of_scales(std::string_view name) noexcept {
-  return std::any_of(kWords.begin(), kWords.end(),
-                     [name](std::string_view word) { return name.find(word) != std::string_view::npos; });
+  return std::ranges::any_of(kWords,
+                             [name](std::string_view word) { return name.find(word) != std::string_view::npos; });
 }
 
 std::size_t leaf_of(std::string_view name) noexcept {
@@ -96,10 +78,10 @@ std::string layer_name(std::string_view prefix) {
 
 TensorIndex::TensorIndex(const Folder& folder) : folder_(&folder) {
   by_prefix_.reserve(folder.tensors.size());
-  for (const auto& [name, located] : folder.tensors) {
+  for (const auto& [name, tensor] : folder.tensors) {
     const std::string_view text = name;
     const std::size_t leaf = leaf_of(text);
-    const Member member{text.substr(leaf), &located, part_of(text.substr(leaf))};
+    const Member member{text.substr(leaf), tensor, part_of(text.substr(leaf))};
     if (leaf == 0 && !member.part.known()) continue;
     const auto [at, added] = by_prefix_.try_emplace(text.substr(0, leaf));
     if (added) prefixes_.push_back(at->first);
@@ -113,12 +95,9 @@ const std::vector<Member>& TensorIndex::beside(std::string_view prefix) const {
   return at == by_prefix_.end() ? none : at->second;
 }
 
-const Located* TensorIndex::find(std::string_view name) const {
+const Tensor* TensorIndex::find(std::string_view name) const {
   const auto at = folder_->tensors.find(name);
-  return at == folder_->tensors.end() ? nullptr : &at->second;
+  return at == folder_->tensors.end() ? nullptr : at->second;
 }
-
-const SafetensorsFile& TensorIndex::file_of(const Located& located) const { return folder_->files[located.file]; }
-const std::filesystem::path& TensorIndex::path_of(const Located& located) const { return file_of(located).path(); }
 
 }  // namespace ironcl::checkpoint

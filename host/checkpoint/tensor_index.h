@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The tensors of a checkpoint by the module that they stand beside, and what they mean there by the names that the
-// tools of the field give them. Next door: conventions.h (ways of quantising that are not read), layer_builder.h
-// (puts a layer together from its parts).
+// The tensors of a checkpoint by the module that they stand beside, and what they mean there by their names. Next
+// door: conventions.h (ways of quantising that are not read), layer_builder.h (layers out of their parts).
 #pragma once
 
 #include <string>
@@ -47,7 +46,7 @@ bool speaks_of_scales(std::string_view name) noexcept;
 /// A tensor `<prefix><leaf>`; the prefix is a module with its dot, or empty.
 struct Member {
   std::string_view leaf;
-  const Located* located = nullptr;
+  const Tensor* tensor = nullptr;
   PartName part;
 };
 
@@ -56,15 +55,12 @@ class TensorIndex {
  public:
   explicit TensorIndex(const Folder& folder);
 
-  /// The tensors beside each other under `prefix`, sorted by name. Under the empty prefix of a lone layer only those
-  /// whose names are a layer's: the rest of such a file is inputs and outputs of any name.
+  /// The tensors beside each other under `prefix`, sorted by name; under the empty one only those of known names.
   const std::vector<Member>& beside(std::string_view prefix) const;
   /// All prefixes, each once.
   const std::vector<std::string_view>& prefixes() const noexcept { return prefixes_; }
   /// nullptr where there is none.
-  const Located* find(std::string_view name) const;
-  const std::filesystem::path& path_of(const Located& located) const;
-  const SafetensorsFile& file_of(const Located& located) const;
+  const Tensor* find(std::string_view name) const;
   const Folder& folder() const noexcept { return *folder_; }
 
  private:

@@ -168,8 +168,8 @@ report::Table layers_table(const Checkpoint& checkpoint, const char* heading = "
                       machine_field("expert", or_null(layer.expert.has_value(), layer.expert.value_or(0))),
                       {{"bytes", "bytes", Kind::bytes}, layer.bytes},
                       {{"", "usable"}, !layer.problem.has_value()},
-                      machine_field("file", or_null(layer.weight_file.filename().string())),
-                      machine_field("scale_file", or_null(layer.scale_file.filename().string())),
+                      machine_field("file", or_null(layer.weight.file().filename().string())),
+                      machine_field("scale_file", or_null(layer.scale.file().filename().string())),
                       machine_field("problem", problem_cell(layer.problem))});
   }
   return table;
@@ -185,7 +185,7 @@ std::string layers_text(const Checkpoint& checkpoint, bool fold, std::size_t wid
 std::string routing_text(const ExpertsLayer& layer) {
   const checkpoint::Routing& routing = layer.routing;
   if (routing.top_k == 0) return {};
-  std::string text(name_of(routing.score));
+  std::string text(checkpoint::name_of(routing.score));
   if (layer.correction_bias) text += " + bias";
   if (routing.expert_groups > 1) text += fmt::format(", {} of {} groups", routing.top_groups, routing.expert_groups);
   if (routing.normalize) text += ", normalised";
@@ -221,12 +221,12 @@ report::Table experts_table(const Checkpoint& checkpoint) {
                       {{"top_k", "k", Kind::integer}, size_cell(routing.top_k)},
                       {{"hidden", "H", Kind::integer}, size_cell(layer.hidden)},
                       {{"width", "I", Kind::integer}, size_cell(layer.width)},
-                      machine_field("score", or_null(known, name_of(routing.score))),
+                      machine_field("score", or_null(known, checkpoint::name_of(routing.score))),
                       machine_field("correction_bias", layer.correction_bias.has_value()),
                       machine_field("expert_groups", or_null(known, routing.expert_groups)),
                       machine_field("top_groups", or_null(known, routing.top_groups)),
                       machine_field("normalize", or_null(known, routing.normalize)),
-                      machine_field("scale", or_null(known, routing.scale)),
+                      machine_field("scale", or_null(known, json::parse(fmt::format("{}", routing.scale)))),
                       {{"", "weights"}, routing_text(layer)},
                       machine_field("shared_width", size_cell(layer.shared_width)),
                       machine_field("shared_gate", layer.shared_gate.has_value()),
@@ -259,7 +259,7 @@ report::Table unquantized_table(const Checkpoint& checkpoint, const char* headin
                       {{"shape", "shape"}, json::value_from(tensor.shape)},
                       {{"dtype", "type"}, tensor.dtype_name},
                       {{"bytes", "bytes", Kind::bytes}, tensor.data.size()},
-                      machine_field("file", tensor.file.filename().string()),
+                      machine_field("file", tensor.file().filename().string()),
                       {{"why", "why"}, tensor.why}});
   return table;
 }

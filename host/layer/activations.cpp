@@ -33,15 +33,13 @@ std::vector<std::byte> bytes_of_rows(const checkpoint::Tensor& tensor, std::int6
 
 /// The rows of `matrix` that are used; checks both dimensions.
 std::int64_t rows_of(const Matrix& matrix, const ActivationSource& source, const LinearLayer& layer) {
-  if (matrix.cols != layer.k) {
+  if (matrix.cols != layer.k)
     throw checkpoint::Error(ErrorKind::shape, matrix.file.path(), matrix.tensor.name,
                             "is {}, but layer {} takes K = {} columns; name a layer that fits with --layer",
                             matrix.tensor.shape_text(), layer.name, layer.k);
-  }
-  if (source.m && *source.m > matrix.rows) {
+  if (source.m && *source.m > matrix.rows)
     throw checkpoint::Error(ErrorKind::shape, matrix.file.path(), matrix.tensor.name,
                             "is {}, which has fewer rows than --m {}", matrix.tensor.shape_text(), *source.m);
-  }
   return source.m.value_or(matrix.rows);
 }
 
@@ -54,8 +52,7 @@ DType type_for(DType type) noexcept {
 /// Values of type `from`, rounded to nearest even to `to` where that is narrower.
 std::vector<std::byte> in_type(std::vector<std::byte> values, DType from, DType to) {
   if (from == to) return values;
-  std::vector<float> decoded(values.size() / numerics::size_of(from));
-  numerics::decode(from, values.data(), std::span<float>(decoded));
+  const std::vector<float> decoded = values_of<float>(from, values);
   std::vector<std::byte> encoded(decoded.size() * numerics::size_of(to));
   numerics::encode(to, decoded, encoded.data());
   return encoded;
@@ -83,20 +80,18 @@ ScaleGrid grid_of_scales(const ActivationSource& source, const Matrix& codes, co
     }
   }
   if (layer.activations == ActivationScheme::dynamic) return layer.activation_grid;
-  throw checkpoint::Error(
-      ErrorKind::ambiguous, codes.file.path(), name,
-      "has scales of a block that neither the file nor the layer says; say it with --x-block, such "
-      "as --x-block 1x128");
+  throw checkpoint::Error(ErrorKind::ambiguous, codes.file.path(), name,
+                          "has scales of a block that neither the file nor the layer says; say it with --x-block, "
+                          "such as --x-block 1x128");
 }
 
 Activations from_codes(const ActivationSource& source, const LinearLayer& layer) {
   const auto ref = checkpoint::parse_tensor_ref(source.input_q, 2);
   const Matrix codes = checkpoint::load_matrix(ref.file, ref.tensors[0]);
-  if (!numerics::is_quantized(codes.tensor.dtype)) {
+  if (!numerics::is_quantized(codes.tensor.dtype))
     throw checkpoint::Error(ErrorKind::dtype, ref.file, ref.tensors[0],
                             "is {}; --input-q takes e4m3fn, e5m2 or i8 (--input takes f32, f16, bf16)",
                             numerics::name_of(codes.tensor.dtype));
-  }
   Activations a;
   a.m = rows_of(codes, source, layer);
   a.k = layer.k;
@@ -113,31 +108,27 @@ Activations from_codes(const ActivationSource& source, const LinearLayer& layer)
 /// A scheme that clips the largest magnitude of a group is the plain one only up to there.
 void check_limit(const LinearLayer& layer, DType x, const Activations& a) {
   if (!layer.activation_limit || a.rule.source == DType::none) return;
-  std::vector<float> values(static_cast<std::size_t>(a.m * a.k));
-  numerics::decode(x, a.data.data(), std::span<float>(values));
-  const auto beyond = std::find_if(values.begin(), values.end(),
-                                   [&](float value) { return std::fabs(value) > *layer.activation_limit; });
+  const std::vector<float> values = values_of<float>(x, a.data);
+  const auto beyond =
+      std::ranges::find_if(values, [&](float value) { return std::fabs(value) > *layer.activation_limit; });
   if (beyond == values.end()) return;
   const std::int64_t at = beyond - values.begin();
-  throw checkpoint::Error(
-      checkpoint::ErrorKind::unsupported, layer.weight_file, layer.name,
-      "activation [{}, {}] is {}, beyond the {} at which its scheme clips (activation_scale_ub), which is "
-      "not computed here; scale the input down",
-      at / a.k, at % a.k, *beyond, *layer.activation_limit);
+  throw checkpoint::Error(checkpoint::ErrorKind::unsupported, layer.weight.file(), layer.name,
+                          "activation [{}, {}] is {}, beyond the {} at which its scheme clips (activation_scale_ub), "
+                          "which is not computed here; scale the input down",
+                          at / a.k, at % a.k, *beyond, *layer.activation_limit);
 }
 
 }  // namespace
 
 Activations activations_of_values(const LinearLayer& layer, DType x, std::int64_t m, std::vector<std::byte> values,
                                   std::string origin, std::optional<numerics::ScaleGrid> x_block) {
-  if (!numerics::is_float(x)) {
+  if (!numerics::is_float(x))
     throw std::invalid_argument(
         fmt::format("activations are {}; those of f32, f16 and bf16 are taken", numerics::name_of(x)));
-  }
-  if (m < 0 || values.size() != bytes_of_matrix(x, m, layer.k)) {
+  if (m < 0 || values.size() != bytes_of_matrix(x, m, layer.k))
     throw std::invalid_argument(fmt::format("activations have {} bytes, which is not [{}, {}] of {}", values.size(),
                                             m, layer.k, numerics::name_of(x)));
-  }
   Activations a;
   a.m = m;
   a.k = layer.k;
@@ -145,10 +136,7 @@ Activations activations_of_values(const LinearLayer& layer, DType x, std::int64_
   a.rule = activation_rule(layer, x, x_block);
   a.data = std::move(values);
   check_limit(layer, x, a);
-  if (a.rule.fixed_scale) {
-    const auto bytes = std::as_bytes(std::span(&*a.rule.fixed_scale, 1));
-    a.scales.assign(bytes.begin(), bytes.end());
-  }
+  if (a.rule.fixed_scale) a.scales = bytes_of(std::span(&*a.rule.fixed_scale, 1));
   return a;
 }
 
@@ -166,9 +154,8 @@ Activations load_activations(const ActivationSource& source, const LinearLayer& 
   if (!source.input_q.empty()) return from_codes(source, layer);
   const std::int64_t m = source.m.value_or(kMadeUpRows);
   const DType type = source.x_dtype.value_or(DType::bf16);
-  const std::vector<std::uint16_t> x = heavy_tailed_activations(m, layer.k, source.seed);
-  const auto bytes = std::as_bytes(std::span(x));
-  return activations_of_values(layer, type, m, in_type({bytes.begin(), bytes.end()}, DType::bf16, type),
+  std::vector<std::byte> x = bytes_of(heavy_tailed_activations(m, layer.k, source.seed));
+  return activations_of_values(layer, type, m, in_type(std::move(x), DType::bf16, type),
                                fmt::format("random (heavy-tailed {}, seed {})", numerics::name_of(type), source.seed),
                                source.x_block);
 }
@@ -176,15 +163,13 @@ Activations load_activations(const ActivationSource& source, const LinearLayer& 
 Expectation load_expectation(const std::string& text, std::int64_t m, std::int64_t n) {
   const auto ref = checkpoint::parse_tensor_ref(text, 1);
   const Matrix matrix = checkpoint::load_matrix(ref.file, ref.tensors[0]);
-  if (matrix.rows != m || matrix.cols != n) {
+  if (matrix.rows != m || matrix.cols != n)
     throw checkpoint::Error(ErrorKind::shape, ref.file, ref.tensors[0],
                             "is {}, but the result is [{}, {}]; an expectation has the shape of the result",
                             matrix.tensor.shape_text(), m, n);
-  }
-  if (matrix.tensor.dtype != DType::f64 && !numerics::is_float(matrix.tensor.dtype)) {
+  if (matrix.tensor.dtype != DType::f64 && !numerics::is_float(matrix.tensor.dtype))
     throw checkpoint::Error(ErrorKind::dtype, ref.file, ref.tensors[0],
                             "is {}; an expectation is f64, f32, bf16 or f16", numerics::name_of(matrix.tensor.dtype));
-  }
   return {ref.tensors[0], matrix.tensor.dtype, matrix.to_f64()};
 }
 

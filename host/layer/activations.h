@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A, ready for a layer: values that the caller has, codes with their scales, random, or out of files by reference
-// ("FILE:TENSOR", "FILE:VALUES,SCALES"), as expected outputs are. Next door: layer_problem.h (how A enters a
-// product).
+// A, ready for a layer: the caller's, random, or out of files ("FILE:TENSOR", "FILE:VALUES,SCALES"), as expected
+// outputs are. Next door: layer_problem.h (how A enters a product).
 #pragma once
 
 #include <cstddef>
@@ -15,8 +14,7 @@
 
 namespace ironcl::layer {
 
-/// A [m, k] without gaps, as a device gets it. It is quantised only where the caller gave codes; otherwise the plan
-/// quantises it, and must arrive at what quantize_a says.
+/// A [m, k] without gaps, as a device gets it: quantised only where the caller gave codes.
 struct Activations {
   std::int64_t m = 0, k = 0;
   std::string origin;             ///< As printed: "x of layer.safetensors", "random, seed 1".
@@ -47,10 +45,9 @@ struct ActivationSource {
   bool made_up() const noexcept { return input.empty() && input_q.empty(); }
 };
 
-/// Reads or makes the activations of `layer`. Unquantised values of f64 become f32, those of e4m3fn, e5m2 and i8 bf16
-/// (exactly), unless x_dtype says otherwise. The block of given scales comes from x_block, else from the metadata of
-/// the file (x_group), else from the layer.
-/// Throws checkpoint::Error: bad file, tensor, shape, type.
+/// Reads or makes the activations of `layer`. Unless x_dtype says otherwise, f64 becomes f32, and types of 8 bits
+/// bf16. The block of given scales comes from x_block, else from the file (x_group), else from the layer. Throws
+/// checkpoint::Error: bad file, tensor, shape, type.
 Activations load_activations(const ActivationSource& source, const checkpoint::LinearLayer& layer);
 
 /// An output of another program, of shape [m, n].

@@ -25,7 +25,6 @@ std::span<const std::byte> poison_of(DType type) {
   return size == 1 ? std::span<const std::byte>(kPoisonOfAByte) : std::span(kPoison).last(size);
 }
 
-/// Elements that still have the pattern.
 std::int64_t count_poisoned(DType type, const std::vector<std::byte>& bytes) {
   const auto pattern = poison_of(type);
   std::int64_t count = 0;
@@ -77,13 +76,6 @@ Execution::Execution(const Device& device, const report::Problem& problem, const
   runner_ = own_.get();
   plan_ns_ = now_ns() - before_plan;
   prepare(operands, settings);
-  // Few distinct copies of A are enough: it is rewritten or small beside the weights that pass between two uses.
-  const std::size_t a_copies = std::min<std::size_t>(copies(), 4);
-  for (std::size_t i = 0; i < a_copies; ++i) {
-    a_.push_back(upload(operands.a));
-    if (problem.a_scale.dtype != DType::none && !plan_makes_scales(problem))
-      a_scale_.push_back(upload(operands.a_scale));
-  }
   if (const report::Scales& scales = problem.d_scale; scales.dtype != DType::none) {
     if (problem.d_quantizer.given || scales.grid.group_rows != 1)
       throw Error(IRONCL_UNSUPPORTED, 0,
@@ -94,6 +86,8 @@ Execution::Execution(const Device& device, const report::Problem& problem, const
   if (const std::uint64_t bytes = plan().info().workspace_bytes; bytes != 0) workspace_ = Slot(device, bytes);
   call_.workspace = workspace_.span();
   bind_result(problem.m);
+  // Few distinct copies of A are enough: it is rewritten or small beside the weights that pass between two uses.
+  bring("x", operands.a, operands.a_scale, std::min<std::size_t>(copies(), 4));
   if (problem.bias != DType::none) bring("bias", operands.bias);
   if (problem.grouping != Grouping::none) bring("counts", std::as_bytes(operands.counts));
   queue_.finish();
@@ -111,35 +105,28 @@ Execution::Execution(const Device& device, Experts& experts, const ExpertsInput&
   if (input.routed) return;
   for (const char* name : {"ids", "weights"}) {
     const ValueId id = runner_->graph().find(name);
-    const Value& value = runner_->graph().values[id];
-    brought_.emplace_back(device, bytes_of_matrix(value.dtype, value.rows_of(input.tokens), value.cols));
-    call_.bound.push_back({id, brought_.back().span()});
+    made_.emplace_back(device, runner_->graph().values[id].bytes(input.tokens));
+    call_.bound.push_back({id, made_.back().span()});
   }
 }
 
 void Execution::bind_result(std::int64_t tokens) {
   const Graph& graph = runner_->graph();
-  const Value& result = graph.values[graph.result];
-  d_ = Slot(device_, bytes_of_matrix(result.dtype, result.rows_of(tokens), result.cols));
+  d_ = Slot(device_, graph.values[graph.result].bytes(tokens));
   call_.tokens = tokens;
   call_.bound.push_back({graph.result, d_.span(), d_scale_.span()});
 }
 
-void Execution::bring(const std::string& name, std::span<const std::byte> values, std::span<const std::byte> scales) {
+void Execution::bring(const std::string& name, std::span<const std::byte> values, std::span<const std::byte> scales,
+                      std::size_t copies) {
   const ValueId id = runner_->graph().find(name);
-  const Value* value = id == kNoValue ? nullptr : &runner_->graph().values[id];
-  if (value == nullptr || values.size() != bytes_of_matrix(value->dtype, value->rows_of(call_.tokens), value->cols))
+  if (id == kNoValue || values.size() != runner_->graph().values[id].bytes(call_.tokens))
     throw std::invalid_argument("execution: " + name + " is no value of the list, or has another size");
-  brought_.push_back(upload(values));
-  brought_.push_back(upload(scales));
-  call_.bound.push_back({id, brought_[brought_.size() - 2].span(), brought_.back().span(), true});
-}
-
-const Bound* Execution::bound(const char* name) const noexcept {
-  const ValueId id = runner_->graph().find(name);
-  const auto at =
-      std::find_if(call_.bound.begin(), call_.bound.end(), [id](const Bound& one) { return one.value == id; });
-  return at == call_.bound.end() ? nullptr : &*at;
+  Given& given = given_.emplace_back(Given{id, {}, {}});
+  for (std::size_t copy = 0; copy < copies; ++copy) {
+    given.values.push_back(upload(values));
+    given.scales.push_back(upload(scales));
+  }
 }
 
 void Execution::prepare(const Operands& operands, const ExecutionSettings& settings) {
@@ -167,9 +154,10 @@ Execution::Slot Execution::upload(std::span<const std::byte> values) {
 Call Execution::next_call() {
   Call call = call_;
   call.copy = next_++;
-  if (own_ == nullptr) return call;
-  call.bound.push_back({runner_->graph().find("x"), a_[call.copy % a_.size()].span(),
-                        a_scale_.empty() ? ironcl_span{} : a_scale_[call.copy % a_scale_.size()].span(), true});
+  for (const Given& one : given_) {
+    const std::size_t copy = call.copy % one.values.size();
+    call.bound.push_back({one.value, one.values[copy].span(), one.scales[copy].span(), true});
+  }
   return call;
 }
 
@@ -239,7 +227,9 @@ Output Execution::compute(bool show_quantized) {
   output.d_scales = fetch<std::byte>(d_scale_.span());
   output.quantized = {fetch<std::uint8_t>(codes.span()), fetch<float>(scales.span())};
   if (out != DType::i8) output.unwritten = count_poisoned(out, output.d);  // Of i8 it is a code like any other.
-  if (const Bound* ids = bound("ids"), *weights = bound("weights"); ids != nullptr && weights != nullptr) {
+  const auto find = [&](const char* name) { return std::ranges::find(call.bound, graph.find(name), &Bound::value); };
+  if (const auto ids = find("ids"), weights = find("weights");
+      ids != call.bound.end() && weights != call.bound.end()) {
     output.routed = {fetch<std::int32_t>(ids->span), fetch<float>(weights->span)};
     if (!ids->given) output.logits = fetch<float>(runner_->span(graph.find("logits"), call.tokens));
   }

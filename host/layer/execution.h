@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list on a device with what its calls bring, ready to be called: a problem with its operands, or a layer of
-// experts with its input. A problem's weights and activations may rotate, so that no call finds them in a cache. Next
-// door: runner.h, operands.h (what a problem is made from), expected.h and judge.h (is it right?).
+// A list on a device with what its calls bring. A problem's weights and activations may rotate, so that no call finds
+// them in a cache. Next door: runner.h, operands.h (what a problem is made from), expected.h and judge.h.
 #pragma once
 
 #include <cstddef>
@@ -54,8 +53,7 @@ struct Output {
   std::vector<float> logits;             ///< [T, logits()]; empty where the routing was given.
 };
 
-/// Prepared copies of one B on one device, by layout: the candidates of a search share them instead of preparing
-/// their own. One thread at a time.
+/// Prepared copies of one B on one device, by layout, which candidates of a search share. One thread at a time.
 using WeightsPool = std::map<std::string, Runner::Copies>;
 
 struct ExecutionSettings {
@@ -68,14 +66,13 @@ struct ExecutionSettings {
 /// One thread at a time.
 class Execution {
  public:
-  /// Creates the plan, prepares the weights, uploads A, bias and, of a grouped problem (contiguous), the counts. The
-  /// operands are not needed afterwards. Throws ironcl::Error as the plugin answers (UNSUPPORTED with the device's
-  /// reason), std::overflow_error.
+  /// Creates the plan, prepares the weights and uploads the rest of the operands. Throws ironcl::Error as the plugin
+  /// answers (UNSUPPORTED with the device's reason), std::overflow_error.
   Execution(const Device& device, const report::Problem& problem, const Operands& operands,
             const ExecutionSettings& settings = {});
 
-  /// Calls of a list with what they bring. The runner outlives this; its own values are those of the last call.
-  /// Throws std::invalid_argument where a value is not in the list or has another size.
+  /// Calls of a list with what they bring; the runner outlives this. Throws std::invalid_argument where a value is
+  /// not in the list or has another size.
   Execution(const Device& device, Runner& runner, std::int64_t tokens, const std::vector<Brought>& brought);
   /// Calls of a layer of experts with an input, routed by itself where the input has no routing.
   Execution(const Device& device, Experts& experts, const ExpertsInput& input);
@@ -86,8 +83,7 @@ class Execution {
   Output compute(bool show_quantized = false);
   /// compute(), compared with the oracle.
   Check check(const Expected& expected);
-  /// The values of one kind that the last call left: [rows, value.cols] in f64, scales applied. Of values that no
-  /// caller brings.
+  /// What the last call left of a value that no caller brings: [rows, value.cols] in f64, scales applied.
   std::vector<double> left(ValueId value, std::int64_t rows);
 
   /// Enqueues one call on the next copy, without any event: Queue::finish() waits for it.
@@ -109,11 +105,16 @@ class Execution {
     Buffer buffer;
     std::uint64_t bytes = 0;
   };
+  /// What every call brings of a value: copies in turn.
+  struct Given {
+    ValueId value = kNoValue;
+    std::vector<Slot> values, scales;
+  };
   void prepare(const Operands& operands, const ExecutionSettings& settings);
   Slot upload(std::span<const std::byte> values);
   void bind_result(std::int64_t tokens);
-  void bring(const std::string& name, std::span<const std::byte> values, std::span<const std::byte> scales = {});
-  const Bound* bound(const char* name) const noexcept;
+  void bring(const std::string& name, std::span<const std::byte> values, std::span<const std::byte> scales = {},
+             std::size_t copies = 1);
   Call next_call();
   Timing run(const Call& call);
   template <class T>
@@ -125,7 +126,8 @@ class Execution {
   std::unique_ptr<Runner> own_;
   Runner* runner_ = nullptr;
   Call call_;  ///< But for what rotates.
-  std::vector<Slot> brought_, a_, a_scale_;
+  std::vector<Given> given_;
+  std::vector<Slot> made_;  ///< Values that calls make and callers see.
   Slot d_, d_scale_, workspace_;
   std::size_t next_ = 0, copies_ = 1;
   bool tells_times_ = true;  ///< Whether the device says how long steps take: else they need no events.

@@ -12,9 +12,8 @@
 namespace ironcl::layer {
 namespace {
 
-/// The first grouped product of a list.
 std::size_t first_grouped(const Graph& graph) {
-  const auto at = std::find_if(graph.operations.begin(), graph.operations.end(), [](const Operation& operation) {
+  const auto at = std::ranges::find_if(graph.operations, [](const Operation& operation) {
     return std::holds_alternative<ProductOp>(operation.what) && operation.in[ProductOp::kCounts] != kNoValue;
   });
   return static_cast<std::size_t>(at - graph.operations.begin());
@@ -63,7 +62,7 @@ Call Experts::call_of(const ironcl_experts_args& args) const {
   const auto bind = [&](const char* name, const ironcl_span& span, bool required, bool holds) {
     const Value& value = graph.values[graph.find(name)];
     if (span.buffer == nullptr && !required) return;
-    const std::uint64_t bytes = bytes_of_matrix(value.dtype, value.rows_of(tokens), value.cols);
+    const std::uint64_t bytes = value.bytes(tokens);
     if (tokens > 0 && span.buffer == nullptr) invalid("{} is absent", name);
     if (tokens > 0 && span.size < bytes) invalid("{} has {} bytes, {} are needed", name, span.size, bytes);
     call.bound.push_back({graph.find(name), span, {}, holds});

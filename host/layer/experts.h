@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A layer of experts on a device: its list (graph.h) on a runner, with the weights of a source. Next door:
-// experts_source.h (what it is made from), judge.h (is it right?), docs/experts.md (the steps).
+// experts_source.h (what it is made from), docs/experts.md (the steps).
 #pragma once
 
 #include <cstdint>
@@ -20,8 +20,8 @@ void prepare(Runner& runner, const ExpertsSource& source);
 /// Buffers are the layer's own, so its calls go to one queue, or wait for one another. One thread at a time.
 class Experts {
  public:
-  /// Creates plans and buffers and prepares the weights. Throws ironcl::Error as the plugin answers (UNSUPPORTED with
-  /// the device's reason), INVALID_ARGUMENT for sizes that contradict each other; std::overflow_error.
+  /// Creates plans and buffers and prepares the weights. Throws ironcl::Error as the plugin answers, INVALID_ARGUMENT
+  /// for sizes that contradict each other; std::overflow_error.
   Experts(const Device& device, const ExpertsSource& source, const ExpertsChoices& choices);
 
   /// Enqueues one call; its event is that of the last step. Throws ironcl::Error INVALID_ARGUMENT for spans and

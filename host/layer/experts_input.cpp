@@ -76,21 +76,14 @@ std::vector<std::int32_t> unchosen(const ExpertsForm& form, const RoutedTokens& 
   return ids;
 }
 
-template <class T>
-std::vector<std::byte> copy_of(const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
-}
-
 /// Rows of x that are finite and not all zero.
 std::vector<std::int64_t> telling_rows(const ExpertsForm& form, const ExpertsInput& input) {
   std::vector<std::int64_t> rows;
   std::vector<double> values(static_cast<std::size_t>(form.hidden));
   for (std::int64_t row = 0; row < input.tokens; ++row) {
     numerics::decode(input.x_dtype, input.x.data(), row * form.hidden, std::span<double>(values));
-    const bool finite = std::all_of(values.begin(), values.end(), [](double value) { return std::isfinite(value); });
-    if (finite && std::any_of(values.begin(), values.end(), [](double value) { return value != 0; }))
-      rows.push_back(row);
+    const bool finite = std::ranges::all_of(values, [](double value) { return std::isfinite(value); });
+    if (finite && std::ranges::any_of(values, [](double value) { return value != 0; })) rows.push_back(row);
   }
   return rows;
 }
@@ -112,14 +105,14 @@ ExpertsInput load_experts_input(const ActivationSource& source, const std::strin
 std::vector<Brought> brought_by(const ExpertsInput& input, const RoutedTokens* routed) {
   std::vector<Brought> brought = {{"x", input.x}};
   if (routed == nullptr) return brought;
-  brought.push_back({"ids", copy_of(routed->ids)});
-  brought.push_back({"weights", copy_of(routed->weights)});
+  brought.push_back({"ids", bytes_of(routed->ids)});
+  brought.push_back({"weights", bytes_of(routed->weights)});
   return brought;
 }
 
 Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input, const RoutedTokens* routed) {
   std::vector<Brought> brought = brought_by(input, routed);
-  if (source.form().correction_bias) brought.push_back({"bias", copy_of(source.correction_bias())});
+  if (source.form().correction_bias) brought.push_back({"bias", bytes_of(source.correction_bias())});
   return {[&source](const ProductOp& product, std::int64_t expert) {
             return matrix_of(source, product.shared, product.matrix, expert);
           },

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// What enters a layer of experts: x, and the routing of its tokens where the caller gives it; out of files, or
-// random. Next door: activations.h (of a single matrix), judge.h.
+// What enters a layer of experts: x, and the routing of its tokens where the caller gives it. Next door:
+// activations.h.
 #pragma once
 
 #include <optional>
@@ -21,9 +21,8 @@ struct ExpertsInput {
   std::optional<RoutedTokens> routed;
 };
 
-/// Reads or makes x [T, H] for a layer of that form; `routing` is empty or "FILE:IDS,WEIGHTS", tensors I32 or I64 [T,
-/// k] and F32 [T, k]. An id below 0 is ignored; one past the last expert is an error.
-/// Throws checkpoint::Error: bad file, tensor, shape, type, value.
+/// Reads or makes x [T, H]; `routing` is empty or "FILE:IDS,WEIGHTS", tensors I32 or I64 [T, k] and F32 [T, k]. An id
+/// below 0 is ignored. Throws checkpoint::Error: bad file, tensor, shape, type, value.
 ExpertsInput load_experts_input(const ActivationSource& source, const std::string& routing, const ExpertsForm& form);
 
 /// What a call with that input brings; `routed` may be null.
@@ -35,9 +34,8 @@ Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input, const R
 /// How many experts no token goes to.
 std::int64_t unchosen_experts(const ExpertsForm& form, const RoutedTokens& routed);
 
-/// Calls that bring a row of x to each of those, with a weight of 1: as many tokens per call as `input` has, or
-/// fewer, slots left over are ignored. Rows that are zero or not finite would show nothing and are left out; none
-/// where there is no other.
+/// Calls that bring a row of x to each of those, with a weight of 1: of at most as many tokens as `input` has. Rows
+/// that are zero or not finite would show nothing and are left out.
 std::vector<ExpertsInput> inputs_of_the_unchosen(const ExpertsForm& form, const ExpertsInput& input,
                                                  const RoutedTokens& routed);
 

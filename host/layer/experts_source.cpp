@@ -3,7 +3,6 @@
 #include "host/layer/experts_source.h"
 
 #include <algorithm>
-#include <stdexcept>
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
@@ -47,14 +46,7 @@ class CheckpointExperts final : public ExpertsSource {
     form_.name = layer.name;
     form_.hidden = layer.hidden;
     const checkpoint::Routing& routing = layer.routing;
-    form_.routing = {.experts = routing.experts,
-                     .top_k = routing.top_k,
-                     .score = static_cast<numerics::Score>(routing.score),
-                     .expert_groups = routing.expert_groups,
-                     .top_groups = routing.top_groups,
-                     .scale = static_cast<float>(routing.scale),
-                     .normalize = routing.normalize,
-                     .best_of_two = routing.has_correction_bias};
+    form_.routing = routing;
     form_.correction_bias = layer.correction_bias.has_value();
     form_.shared_gate = layer.shared_gate.has_value();
     form_.activation = routing.clamped_swiglu ? numerics::Activation::swiglu_oai : numerics::Activation::silu;
@@ -105,9 +97,7 @@ class CheckpointExperts final : public ExpertsSource {
 
   std::vector<float> correction_bias() const override {
     if (!layer_.correction_bias) return {};
-    std::vector<float> values(static_cast<std::size_t>(layer_.correction_bias->elements()));
-    numerics::decode(layer_.correction_bias->dtype, layer_.correction_bias->data.data(), std::span<float>(values));
-    return values;
+    return values_of<float>(layer_.correction_bias->dtype, layer_.correction_bias->data);
   }
 
  private:
@@ -125,10 +115,7 @@ class CheckpointExperts final : public ExpertsSource {
 
   std::vector<std::byte> in_router_type(const checkpoint::Tensor& tensor) const {
     if (tensor.dtype == form_.router.code) return {tensor.data.begin(), tensor.data.end()};
-    std::vector<float> values(static_cast<std::size_t>(tensor.elements()));
-    numerics::decode(tensor.dtype, tensor.data.data(), std::span<float>(values));
-    const auto bytes = std::as_bytes(std::span(values));
-    return {bytes.begin(), bytes.end()};
+    return bytes_of(values_of<float>(tensor.dtype, tensor.data));
   }
 
   static ExpertsActivations activations_of(const LinearLayer& layer) {
@@ -218,18 +205,15 @@ StackedMatrices stack(const ExpertsSource& source, bool shared, Projection proje
 numerics::Operand operand_of(const MatrixForm& form, StackedMatrices& matrix) {
   numerics::Operand operand{.scale_dtype = form.scale.dtype};
   if (!matrix.globals.empty()) {
-    std::vector<double> scales(matrix.scales.size() / numerics::size_of(form.scale.dtype));
-    numerics::decode(form.scale.dtype, matrix.scales.data(), std::span<double>(scales));
+    std::vector<double> scales = values_of<double>(form.scale.dtype, matrix.scales);
     for (double& scale : scales) scale *= static_cast<double>(matrix.globals.front());
-    const auto bytes = std::as_bytes(std::span(scales));
-    matrix.scales.assign(bytes.begin(), bytes.end());
+    matrix.scales = bytes_of(scales);
     operand.scale_dtype = DType::f64;
   }
   operand.dtype = form.code;
   operand.data = matrix.codes.data();
   operand.rows = matrix.n;
-  operand.cols = matrix.k;
-  operand.ld = matrix.k;
+  operand.cols = operand.ld = matrix.k;
   operand.scales = matrix.scales.data();
   operand.grid = form.scale.grid;
   operand.scale_ld = form.scale.grid.scale_cols(matrix.k);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer of experts in host memory: its sizes, and its matrices when somebody asks for them. Out of a checkpoint, or
-// random. Next door: graph.h (as a list of operations), experts.h (on a device).
+// A layer of experts in host memory, out of a checkpoint or random. Next door: graph.h (as a list of operations),
+// experts.h (on a device).
 #pragma once
 
 #include <cstddef>
@@ -79,8 +79,7 @@ struct StackedMatrices {
   std::vector<std::byte> bias{};  ///< [count, n]; likewise.
 };
 
-/// The numbers of a layer of experts. Any thread; each call makes or reads the matrices again, so that they are
-/// never held twice.
+/// The numbers of a layer of experts. Any thread; each call makes or reads the matrices again.
 class ExpertsSource {
  public:
   ExpertsSource() = default;

@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <tuple>
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
@@ -37,7 +36,6 @@ void check(const ExpertsForm& form, const ExpertsChoices& choices) {
             form.routing.top_k, rows);
 }
 
-/// Writes the list of a layer of experts.
 class ExpertsWriter {
  public:
   ExpertsWriter(const ExpertsForm& form, const ExpertsChoices& choices, const Device* device)
@@ -156,7 +154,6 @@ class ExpertsWriter {
     graph_.operations.push_back({name, std::move(op), in, {to}});
   }
 
-  /// Whether the device takes this product.
   bool takes(const ProductOp& op) const {
     if (device_ == nullptr) return true;
     GemmDesc desc = report::to_gemm_desc(op.problem);
@@ -185,11 +182,10 @@ class ExpertsWriter {
       multiply(of + "gate and up", std::move(both), a, h);
     } else {
       if (!own.may_split())
-        throw Error(
-            IRONCL_UNSUPPORTED, 0,
-            fmt::format("{}: gate and up are one matrix of {} rows whose blocks of {} rows span both, and the "
-                        "device takes no product with an activation",
-                        form_.name, 2 * own.width, own.gate.scale.grid.group_rows));
+        throw Error(IRONCL_UNSUPPORTED, 0,
+                    fmt::format("{}: gate and up are one matrix of {} rows whose blocks of {} rows span both, and "
+                                "the device takes no product with an activation",
+                                form_.name, 2 * own.width, own.gate.scale.grid.group_rows));
       const ValueId gate = value("gate", kBetween, own.width), up = value("up", kBetween, own.width);
       multiply(of + "gate", product_of(shared, Projection::gate, a, gate), a, gate);
       multiply(of + "up", product_of(shared, Projection::up, a, up), a, up);
@@ -218,13 +214,19 @@ bool hands_on_codes(const Device* device, std::int64_t tokens, double rows) {
   return device != nullptr && device->props().type == IRONCL_DEVICE_GPU && tokens > 1 && rows <= kMostRows;
 }
 
+std::size_t Value::bytes(std::int64_t tokens) const { return bytes_of_matrix(dtype, rows_of(tokens), cols); }
+
+std::size_t Value::scale_bytes(std::int64_t tokens) const {
+  return bytes_of_matrix(scales.dtype, scales.grid.scale_rows(rows_of(tokens)), scales.grid.scale_cols(cols));
+}
+
 ValueId Graph::add(Value value) {
   values.push_back(std::move(value));
   return values.size() - 1;
 }
 
 ValueId Graph::find(std::string_view name) const noexcept {
-  const auto at = std::find_if(values.begin(), values.end(), [&](const Value& value) { return value.name == name; });
+  const auto at = std::ranges::find(values, name, &Value::name);
   return at == values.end() ? kNoValue : static_cast<ValueId>(at - values.begin());
 }
 
@@ -248,7 +250,7 @@ std::vector<std::size_t> Graph::needed(const std::vector<ValueId>& given, ValueI
     for (const ValueId value : operation.in)
       if (value != kNoValue && !is_given[value]) is_needed[value] = true;
   }
-  std::reverse(order.begin(), order.end());
+  std::ranges::reverse(order);
   return order;
 }
 

@@ -47,6 +47,9 @@ struct Value {
   bool brought = false;     ///< The caller of each call brings it.
 
   std::int64_t rows_of(std::int64_t tokens) const noexcept { return rows_per_token * tokens + rows; }
+  /// Of a call of `tokens` tokens. Throw std::overflow_error.
+  std::size_t bytes(std::int64_t tokens) const;
+  std::size_t scale_bytes(std::int64_t tokens) const;
 };
 
 /// D = A times B transposed.

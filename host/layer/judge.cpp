@@ -30,7 +30,6 @@ struct Ran {
   Bounded want;
 };
 
-/// One layer.
 struct Subject {
   CaseReport report;  ///< With what names the layer; the rest is found out.
   /// Runs the layer on a device that may be as weak as `report.allowed`. Throws ironcl::Error as the device answers.
@@ -41,12 +40,6 @@ struct Subject {
   std::function<std::string(const Expectation&)>
       explain;  ///< Why another program's output differs from the oracle; optional.
 };
-
-std::vector<double> decoded(DType type, std::span<const std::byte> bytes) {
-  std::vector<double> values(bytes.size() / numerics::size_of(type));
-  numerics::decode(type, bytes.data(), std::span<double>(values));
-  return values;
-}
 
 /// "D[3,17] is 1.25, expected 1.5: 4.1 times the bound; 12 of 7168 elements are out of bounds", after `where`.
 std::string describe(const Comparison& comparison, const std::string& where, std::size_t elements) {
@@ -59,7 +52,7 @@ std::string describe(const Comparison& comparison, const std::string& where, std
 void judge_output(Ran& ran, Output output, Bounded want, const char* name) {
   DeviceReport& report = ran.report;
   ran.want = std::move(want);
-  report.values = decoded(ran.want.dtype, output.d);
+  report.values = values_of<double>(ran.want.dtype, output.d);
   report.result = std::move(output);
   report.comparison = compare(report.values, ran.want);
   report.verdict = report.comparison->pass ? Verdict::pass : Verdict::fail;
@@ -167,7 +160,7 @@ CaseReport judge(Subject subject, const std::vector<ironcl::Device>& devices, co
     values = ran.front()->want.value;
   else if (report.heading.empty())
     values = subject.others(DType::f64, AccuracyClass::f32).value;
-  report.undefined = std::count_if(values.begin(), values.end(), [](double value) { return std::isnan(value); });
+  report.undefined = std::ranges::count_if(values, [](double value) { return std::isnan(value); });
   for (Ran& one : all) {
     one.report.forget_values();
     report.devices.push_back(std::move(one.report));
@@ -270,20 +263,19 @@ void DeviceReport::forget_values() {
 
 std::size_t CaseReport::computed() const noexcept {
   return static_cast<std::size_t>(
-      std::count_if(devices.begin(), devices.end(), [](const DeviceReport& d) { return d.result.has_value(); }));
+      std::ranges::count_if(devices, [](const DeviceReport& d) { return d.result.has_value(); }));
 }
 
 std::size_t CaseReport::compared() const noexcept {
-  return static_cast<std::size_t>(std::count_if(
-      devices.begin(), devices.end(), [](const DeviceReport& d) { return d.result.has_value() && !d.model; }));
+  return static_cast<std::size_t>(
+      std::ranges::count_if(devices, [](const DeviceReport& d) { return d.result.has_value() && !d.model; }));
 }
 
 bool CaseReport::wrong() const noexcept {
   const auto bad = [](const auto& report) {
     return report.verdict == Verdict::fail || report.verdict == Verdict::error;
   };
-  return std::any_of(devices.begin(), devices.end(), bad) || std::any_of(pairs.begin(), pairs.end(), bad) ||
-         std::any_of(expect.begin(), expect.end(), bad);
+  return std::ranges::any_of(devices, bad) || std::ranges::any_of(pairs, bad) || std::ranges::any_of(expect, bad);
 }
 
 CaseReport judge(const checkpoint::LinearLayer& layer, const Activations& a,
@@ -355,7 +347,7 @@ std::string first_wrong_value(Execution& call, const Values& values) {
         // Rows lie sorted by expert: the first expert whose rows end behind this one has it.
         std::vector<double> ends = values[graph.find("counts")].value;
         std::partial_sum(ends.begin(), ends.end(), ends.begin());
-        const auto expert = std::upper_bound(ends.begin(), ends.end(), static_cast<double>(row)) - ends.begin();
+        const auto expert = std::ranges::upper_bound(ends, static_cast<double>(row)) - ends.begin();
         where = fmt::format("expert {}, {}: token {}, column {}", expert, value.name,
                             values[graph.find("index")].value[static_cast<std::size_t>(row)], col);
       }
@@ -430,7 +422,7 @@ CaseReport judge(const ExpertsSource& source, const ExpertsInput& input, const s
   subject.explain = [&](const Expectation& expected) {
     const Bounded y = others(DType::f64, AccuracyClass::f32);
     Bounded theirs = others(expected.dtype, AccuracyClass::f32);
-    if (expected.dtype == DType::f64) std::fill(theirs.bound.begin(), theirs.bound.end(), 0);
+    if (expected.dtype == DType::f64) std::ranges::fill(theirs.bound, 0);
     return explain(form, routed, expected, y, theirs);
   };
   return judge(std::move(subject), devices, settings);

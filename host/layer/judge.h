@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// One layer on several devices: against the f64 oracle, against each other, against outputs that another program
-// computed. Data only; the caller renders it.
+// One layer on several devices: against the f64 oracle, each other, and another program's outputs. Data only.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +19,7 @@
 
 namespace ironcl::layer {
 
-/// Whether the averages of a comparison mean anything: elements that are not finite are left out of them, so where
-/// such an element is wrong they say nothing.
+/// Whether the averages of a comparison mean anything: they leave out elements that are not finite.
 bool has_averages(const numerics::Comparison& comparison) noexcept;
 
 enum class Verdict {
@@ -131,8 +129,8 @@ struct JudgeSettings {
 /// Whether `later`, for which a weaker class was allowed, repeats `earlier`: the same device in the same class.
 bool repeats(const DeviceReport& earlier, const DeviceReport& later) noexcept;
 
-/// Which value of a call's list is wrong first, in words: "expert 3, up: token 5, column 17 is ..."; empty where
-/// every one is within its bound. The call is the last that ran on its layer; `values` are those of the same input.
+/// Which value of the last call of a list is wrong first, in words: "expert 3, up: token 5, column 17 is ..."; empty
+/// where every one is within its bound. `values` are those of the same input.
 std::string first_wrong_value(Execution& call, const Values& values);
 
 /// Runs the layer on every device and compares everything with everything. What a device answers is in its report;

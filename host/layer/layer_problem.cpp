@@ -86,14 +86,13 @@ ActivationRule activation_rule(const LinearLayer& layer, DType x, std::optional<
     return rule;
   }
   if (layer.zero_points)
-    throw checkpoint::Error(checkpoint::ErrorKind::unsupported, layer.weight_file, layer.zero_points->name,
+    throw checkpoint::Error(checkpoint::ErrorKind::unsupported, *layer.zero_points,
                             "has zero points other than 0, beside which activations stay unquantised");
   rule.dtype = layer.weight.dtype == DType::i8 ? DType::i8 : DType::e4m3fn;
   if (layer.activations == ActivationScheme::fixed && !x_block) {
-    if (!layer.input_scale || layer.input_scale->elements() != 1) {
-      throw checkpoint::Error(checkpoint::ErrorKind::not_found, layer.weight_file, layer.name,
+    if (!layer.input_scale || layer.input_scale->elements() != 1)
+      throw checkpoint::Error(checkpoint::ErrorKind::not_found, layer.weight.file(), layer.name,
                               "its activations have a fixed scale, but there is no input_scale of one element");
-    }
     rule.fixed_scale =
         static_cast<float>(numerics::load_as_f64(layer.input_scale->dtype, layer.input_scale->data.data(), 0));
     rule.source = x;

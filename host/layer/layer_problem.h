@@ -13,9 +13,8 @@
 
 namespace ironcl::layer {
 
-/// B [n, k] of a layer, of type layer.multiplied(). Codes stay where the checkpoint has mapped them, and the
-/// checkpoint outlives this, unless they had to be turned, unpacked or freed of zero points; scales and bias are
-/// copied, since a file need not align them.
+/// B [n, k] of a layer, of type layer.multiplied(). Codes stay in the checkpoint, which outlives this, unless they
+/// had to be turned, unpacked or freed of zero points; scales and bias are copied, since a file need not align them.
 struct LayerWeights {
   std::span<const std::byte> codes;
   std::vector<std::byte> turned;        ///< B where it is not as it lies in the file; else empty.
@@ -33,10 +32,9 @@ struct ActivationRule {
   std::optional<float> fixed_scale;  ///< The layer's own ("static"), by which the plan quantises A.
 };
 
-/// The rule for activations that come in `x` (f32, f16 or bf16), as the layer's settings say; with `x_block`,
-/// quantised dynamically in such blocks whatever they say.
-/// Throws checkpoint::Error where the layer's scale is fixed and is not there, and where activations of a layer with
-/// zero points are to be quantised.
+/// The rule for activations that come in `x` (f32, f16 or bf16); with `x_block`, quantised dynamically in such blocks
+/// whatever the layer says. Throws checkpoint::Error where a fixed scale is not there, and where activations of a
+/// layer with zero points are to be quantised.
 ActivationRule activation_rule(const checkpoint::LinearLayer& layer, numerics::DType x,
                                std::optional<numerics::ScaleGrid> x_block = std::nullopt);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operands of a problem in host memory, and what the oracle multiplies of them. Next door: synthetic.h (random,
-// from a seed), activations.h and layer_problem.h (of a layer), execution.h (on a device).
+// The operands of a problem in host memory. Next door: synthetic.h (random, from a seed), activations.h and
+// layer_problem.h (of a layer), execution.h (on a device).
 #pragma once
 
 #include <cstddef>
@@ -8,6 +8,7 @@
 #include <span>
 #include <vector>
 
+#include "backends/numerics/casts.h"
 #include "host/report/problem.h"
 
 namespace ironcl::layer {
@@ -49,5 +50,20 @@ QuantizedA quantize_a(const report::Problem& problem, const Operands& operands);
 
 /// Bytes of a tight [rows, cols] matrix; of none: 0. Throws std::overflow_error.
 std::size_t bytes_of_matrix(numerics::DType type, std::int64_t rows, std::int64_t cols);
+
+/// The bytes of values, copied.
+template <class Values>
+std::vector<std::byte> bytes_of(const Values& values) {
+  const auto bytes = std::as_bytes(std::span(values));
+  return {bytes.begin(), bytes.end()};
+}
+
+/// Elements of whole bytes as numbers.
+template <class T>
+std::vector<T> values_of(numerics::DType type, std::span<const std::byte> bytes) {
+  std::vector<T> values(bytes.size() / numerics::size_of(type));
+  numerics::decode(type, bytes.data(), std::span<T>(values));
+  return values;
+}
 
 }  // namespace ironcl::layer

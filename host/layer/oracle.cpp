@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <numeric>
 #include <stdexcept>
 
@@ -38,7 +37,6 @@ struct Known {
 
 }  // namespace
 
-/// One evaluation.
 class Oracle::Walk {
  public:
   Walk(Oracle& oracle, const Graph& graph, const std::vector<PlanInfo>& plans)
@@ -68,7 +66,7 @@ class Oracle::Walk {
     const Value& of = value(id);
     Known& known = known_[id];
     const std::int64_t rows = of.rows_of(oracle_.tokens_);
-    if (one.data.size() != bytes_of_matrix(of.dtype, rows, of.cols))
+    if (one.data.size() != of.bytes(oracle_.tokens_))
       throw std::invalid_argument(
           fmt::format("oracle: {} has another size than {} tokens", of.name, oracle_.tokens_));
     known.rows = {of.dtype, one.data, one.scales, of.scales, rows, of.cols};
@@ -93,10 +91,8 @@ class Oracle::Walk {
   /// A value as a product takes it: as it was brought or quantised, else what an operation made.
   const Rows& rows_of(ValueId id) {
     Rows& rows = known_[id].rows;
-    if (rows.values.empty() && !values_[id].value.empty()) {
-      const auto bytes = std::as_bytes(std::span(values_[id].value));
-      rows = {DType::f64, {bytes.begin(), bytes.end()}, {}, {}, values_[id].rows, values_[id].cols};
-    }
+    if (rows.values.empty() && !values_[id].value.empty())
+      rows = {DType::f64, bytes_of(values_[id].value), {}, {}, values_[id].rows, values_[id].cols};
     return rows;
   }
 
@@ -241,8 +237,7 @@ class Oracle::Walk {
     } else {
       std::vector<float> weights(slots);
       choose(op.routing, ids, weights);
-      const auto bytes = std::as_bytes(std::span(weights));
-      known_[out(RouteOp::kWeights)].rows = {DType::f32, {bytes.begin(), bytes.end()}, {}, {}, tokens, top_k};
+      known_[out(RouteOp::kWeights)].rows = {DType::f32, bytes_of(weights), {}, {}, tokens, top_k};
       exact(out(RouteOp::kWeights), tokens, std::vector<double>(weights.begin(), weights.end()));
       exact(out(RouteOp::kChosenIds), tokens, ids);
     }
@@ -260,10 +255,7 @@ class Oracle::Walk {
     const Bounded& logits = values_[in(RouteOp::kLogits)];
     const auto experts = static_cast<std::size_t>(routing.experts), top_k = static_cast<std::size_t>(routing.top_k);
     std::vector<float> of_token(experts), scores(experts), bias;
-    if (in(RouteOp::kBias) != kNoValue) {
-      bias.resize(experts);
-      numerics::decode(DType::f32, known_[in(RouteOp::kBias)].rows.values.data(), std::span<float>(bias));
-    }
+    if (in(RouteOp::kBias) != kNoValue) bias = values_of<float>(DType::f32, known_[in(RouteOp::kBias)].rows.values);
     for (std::size_t t = 0; t < static_cast<std::size_t>(logits.rows); ++t) {
       for (std::size_t e = 0; e < experts; ++e)
         of_token[e] = static_cast<float>(logits.value[t * static_cast<std::size_t>(logits.cols) + e]);
@@ -334,16 +326,14 @@ class Oracle::Walk {
                        std::span(h.bound).subspan(at, count), codes + at, scales[at_scale++]);
       }
     }
-    const auto bytes = std::as_bytes(std::span(scales));
-    rows.scales.assign(bytes.begin(), bytes.end());
+    rows.scales = bytes_of(scales);
   }
 
   void walk(const CombineOp&) {
     const Bounded& x = values_[in(CombineOp::kX)];
     const ValueId add = in(CombineOp::kAdd), add_weights = in(CombineOp::kAddWeights);
     const std::vector<std::int32_t>& rows = known_[in(CombineOp::kRows)].numbers;
-    std::vector<float> weights(rows.size());
-    numerics::decode(DType::f32, known_[in(CombineOp::kWeights)].rows.values.data(), std::span<float>(weights));
+    const std::vector<float> weights = values_of<float>(DType::f32, known_[in(CombineOp::kWeights)].rows.values);
     Bounded& y = values_[out(0)];
     y = {oracle_.tokens_, value(out(0)).cols, {}, {}, value(out(0)).dtype};
     const std::size_t top_k = y.rows == 0 ? 0 : rows.size() / static_cast<std::size_t>(y.rows);
@@ -403,24 +393,21 @@ void Oracle::take(const std::vector<std::int64_t>& tokens, Graph& list) {
 }
 
 Oracle oracle_of(const report::Problem& problem, const Operands& operands) {
-  const auto bytes = [](std::span<const std::byte> values) { return std::vector(values.begin(), values.end()); };
-  std::vector<Brought> brought = {{"x", bytes(operands.a), bytes(operands.a_scale)}};
-  if (problem.bias != DType::none) brought.push_back({"bias", bytes(operands.bias)});
-  if (problem.grouping != Grouping::none) brought.push_back({"counts", bytes(std::as_bytes(operands.counts))});
+  std::vector<Brought> brought = {{"x", bytes_of(operands.a), bytes_of(operands.a_scale)}};
+  if (problem.bias != DType::none) brought.push_back({"bias", bytes_of(operands.bias)});
+  if (problem.grouping != Grouping::none) brought.push_back({"counts", bytes_of(operands.counts)});
   Operands b;
   b.b = operands.b;
   b.b_scale = operands.b_scale;
   b.b_global = operands.b_global;
-  return {[problem, b, bytes](const ProductOp&, std::int64_t matrix) {
-            const Operands one = of_matrix(problem, b, matrix);
-            return StackedMatrices{1,
-                                   problem.b_rows(),
-                                   problem.k,
-                                   bytes(one.b),
-                                   bytes(one.b_scale),
-                                   {one.b_global.begin(), one.b_global.end()}};
-          },
-          problem.m, std::move(brought)};
+  return {
+      [problem, b](const ProductOp&, std::int64_t matrix) {
+        const Operands one = of_matrix(problem, b, matrix);
+        const std::span<const float> global = one.b_global;
+        return StackedMatrices{
+            1, problem.b_rows(), problem.k, bytes_of(one.b), bytes_of(one.b_scale), {global.begin(), global.end()}};
+      },
+      problem.m, std::move(brought)};
 }
 
 RoutedTokens routed_of(const Graph& graph, const Values& values) {

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The right values of a list of operations, in f64, each with how far a device may be from it. The bound of a
-// value comes from its operation and the bounds of what enters that; docs/numerics.md derives them ("A layer of
-// experts"). Next door: graph.h (the list), judge.h (a device against it).
+// The right values of a list of operations, in f64, each with how far a device may be from it (docs/numerics.md, "A
+// layer of experts"). Next door: graph.h (the list), judge.h (a device against it).
 #pragma once
 
 #include <cstdint>
@@ -46,8 +45,7 @@ struct Brought {
   std::vector<std::byte> data, scales{};
 };
 
-/// Values by their ids in a list. Those of experts have their rows sorted by expert as every device must sort them;
-/// rows that no expert has are left out. What was not evaluated has no rows.
+/// Values by their ids in a list. Rows that no expert has are left out; what was not evaluated has none.
 using Values = std::vector<Bounded>;
 
 class Oracle {
@@ -64,9 +62,8 @@ class Oracle {
   /// make.
   void take(const std::vector<std::int64_t>& tokens, Graph& list);
 
-  /// Every value on the way to `wanted` (kNoValue: to the list's result), for devices whose plans say `plans` of
-  /// themselves (by operation; none: exact sums in class f32 over all of k). Throws std::invalid_argument where sizes
-  /// do not fit.
+  /// Every value on the way to `wanted` (kNoValue: the list's result), for devices with those plans (by operation;
+  /// none: exact sums in class f32 over all of k). Throws std::invalid_argument where sizes do not fit.
   Values evaluate(const Graph& graph, const std::vector<PlanInfo>& plans = {}, ValueId wanted = kNoValue);
 
  private:

@@ -63,8 +63,7 @@ Rows quantized(const Rows& x, numerics::DType code, const report::Scales& form,
   if (quantizer.given) numerics::decode(form.dtype, x.scales.data(), std::span<float>(scales));
   numerics::quantize(x.dtype, x.values.data(), x.rows, x.cols, x.cols, code, form.grid, quantizer,
                      {reinterpret_cast<std::uint8_t*>(rows.values.data()), rows.values.size()}, scales);
-  const auto bytes = std::as_bytes(std::span(scales));
-  rows.scales.assign(bytes.begin(), bytes.end());
+  rows.scales = bytes_of(scales);
   rows.form.dtype = numerics::DType::f32;
   return rows;
 }

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// What the oracle's operations are made of: matrices in host memory, quantising of what is only known within a bound,
-// weighted sums. Private to oracle.cpp.
+// What the oracle's operations are made of. Private to oracle.cpp.
 #pragma once
 
 #include <cstddef>
@@ -35,9 +34,8 @@ struct Rows {
 Rows quantized(const Rows& x, numerics::DType code, const report::Scales& form, const numerics::Quantizer& quantizer);
 
 /// Quantises one group of h: `value` becomes codes times scale, `bound` (of |device - h| before) how far a device's
-/// codes times its scale may be from that. Where no rounding border lies within the error, that is the same code and
-/// the error of the scale alone; else it reaches to the neighbouring code. A group with anything that is not finite
-/// is NaN. `codes` and `scale` are the oracle's own.
+/// codes times its scale may be from that, which reaches to the neighbouring code where a rounding border lies within
+/// the error. A group with anything that is not finite is NaN. `codes` and `scale` are the oracle's own.
 void quantize_group(numerics::DType type, const numerics::Quantizer& quantizer, std::span<double> value,
                     std::span<double> bound, std::uint8_t* codes, float& scale);
 

@@ -26,15 +26,8 @@ std::uint32_t groups_of(const report::Problem& problem) {
   return problem.grouping == Grouping::none ? 0u : static_cast<std::uint32_t>(problem.matrices);
 }
 
-std::uint64_t scale_bytes_of(const Value& value, std::int64_t rows) {
-  const report::Scales& scales = value.scales;
-  if (scales.dtype == DType::none) return 0;
-  return bytes_of_matrix(scales.dtype, scales.grid.scale_rows(rows), scales.grid.scale_cols(value.cols));
-}
-
 }  // namespace
 
-/// Where the values of one call lie.
 class Runner::Binding {
  public:
   Binding(const Runner& runner, const Call& call) : runner_(runner), call_(call) {}
@@ -53,8 +46,7 @@ class Runner::Binding {
   }
   /// What a caller asked to see; absent where it did not.
   const Bound* find(ValueId value) const noexcept {
-    const auto at = std::find_if(call_.bound.begin(), call_.bound.end(),
-                                 [value](const Bound& bound) { return bound.value == value; });
+    const auto at = std::ranges::find(call_.bound, value, &Bound::value);
     return at == call_.bound.end() ? nullptr : &*at;
   }
 
@@ -76,9 +68,8 @@ Runner::Runner(const Device& device, Graph graph, std::int64_t tokens)
     const Value& value = graph_.values[id];
     if (value.brought) continue;
     const auto buffer = [&](std::uint64_t bytes) { return Buffer(device_, std::max<std::uint64_t>(bytes, 1)); };
-    const std::int64_t rows = value.rows_of(tokens_);
-    memory_[id].values = buffer(bytes_of_matrix(value.dtype, rows, value.cols));
-    if (value.scales.dtype != DType::none) memory_[id].scales = buffer(scale_bytes_of(value, rows));
+    memory_[id].values = buffer(value.bytes(tokens_));
+    if (value.scales.dtype != DType::none) memory_[id].scales = buffer(value.scale_bytes(tokens_));
   }
 }
 
@@ -94,13 +85,11 @@ std::vector<PlanInfo> Runner::plans() const {
 }
 
 ironcl_span Runner::span(ValueId value, std::int64_t tokens) const {
-  const Value& of = graph_.values[value];
-  return memory_[value].values.span(0, bytes_of_matrix(of.dtype, of.rows_of(tokens), of.cols));
+  return memory_[value].values.span(0, graph_.values[value].bytes(tokens));
 }
 
 ironcl_span Runner::scales(ValueId value, std::int64_t tokens) const {
-  const Value& of = graph_.values[value];
-  return memory_[value].scales.span(0, scale_bytes_of(of, of.rows_of(tokens)));
+  return memory_[value].scales.span(0, graph_.values[value].scale_bytes(tokens));
 }
 
 void Runner::prepare(std::size_t operation, std::span<const std::byte> codes, std::span<const std::byte> scales,
@@ -132,14 +121,13 @@ Runner::Object Runner::create(const Operation& operation) const {
                 return Gemm(device_, desc);
               },
               [&](const QuantizeOp& op) -> Object {
-                QuantizeDesc desc;
-                desc.rows = value(in[0]).rows_of(tokens_);
-                desc.cols = value(in[0]).cols;
-                desc.x = to_c(value(in[0]).dtype);
-                desc.code = to_c(value(out[0]).dtype);
-                desc.scale = report::to_desc(value(out[0]).scales);
-                desc.quantizer = report::to_desc(op.quantizer);
-                return Quantize(device_, desc);
+                const Value &x = value(in[0]), &codes = value(out[0]);
+                return Quantize(device_, {.rows = x.rows_of(tokens_),
+                                          .cols = x.cols,
+                                          .x = to_c(x.dtype),
+                                          .code = to_c(codes.dtype),
+                                          .scale = report::to_desc(codes.scales),
+                                          .quantizer = report::to_desc(op.quantizer)});
               },
               [&](const RouteOp& op) -> Object {
                 const bool given = in[RouteOp::kIds] != kNoValue, gate = out[RouteOp::kSharedWeights] != kNoValue;
@@ -184,16 +172,16 @@ Runner::Object Runner::create(const Operation& operation) const {
                 return Activate(device_, desc);
               },
               [&](const CombineOp&) -> Object {
-                const Value &x = value(in[CombineOp::kX]), &y = value(out[0]), &rows = value(in[CombineOp::kRows]);
-                CombineDesc desc;
-                desc.tokens = tokens_;
-                desc.cols = y.cols;
-                desc.rows = x.rows_of(tokens_);
-                desc.top_k = static_cast<std::uint32_t>(rows.cols);
-                desc.x = to_c(x.dtype);
-                if (in[CombineOp::kAdd] != kNoValue) desc.add = to_c(value(in[CombineOp::kAdd]).dtype);
-                desc.y = to_c(y.dtype);
-                return Combine(device_, desc);
+                const Value &x = value(in[CombineOp::kX]), &y = value(out[0]);
+                const ValueId add = in[CombineOp::kAdd];
+                return Combine(device_,
+                               {.tokens = tokens_,
+                                .cols = y.cols,
+                                .rows = x.rows_of(tokens_),
+                                .top_k = static_cast<std::uint32_t>(value(in[CombineOp::kRows]).cols),
+                                .x = to_c(x.dtype),
+                                .add = add == kNoValue ? ironcl_dtype{IRONCL_DTYPE_NONE} : to_c(value(add).dtype),
+                                .y = to_c(y.dtype)});
               }},
       operation.what);
 }
@@ -231,52 +219,45 @@ Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, s
                 return run(gemm, args);
               },
               [&](const Quantize& quantize) {
-                QuantizeArgs args;
-                args.rows = binding.rows(in[0]);
-                args.x = binding.span(in[0]);
-                args.codes = binding.span(out[0]);
-                args.scales = binding.scales(out[0]);
-                args.wait = std::move(wait);
-                return run(quantize, args);
+                return run(quantize, QuantizeArgs{.rows = binding.rows(in[0]),
+                                                  .x = binding.span(in[0]),
+                                                  .codes = binding.span(out[0]),
+                                                  .scales = binding.scales(out[0]),
+                                                  .wait = std::move(wait)});
               },
               [&](const Route& route) {
                 const ValueId ids = in[RouteOp::kIds];
-                RouteArgs args;
-                args.tokens = call.tokens;
-                args.logits = binding.span(in[RouteOp::kLogits]);
-                args.bias = binding.span(in[RouteOp::kBias]);
-                args.ids = binding.span(ids != kNoValue ? ids : out[RouteOp::kChosenIds]);
-                args.weights = binding.span(out[RouteOp::kWeights]);
-                args.matrix_rows = binding.span(out[RouteOp::kCounts]);
-                args.a_index = binding.span(out[RouteOp::kIndex]);
-                args.rows = binding.span(out[RouteOp::kRows]);
-                args.shared_weights = binding.span(out[RouteOp::kSharedWeights]);
-                args.wait = std::move(wait);
-                return run(route, args);
+                return run(route, RouteArgs{.tokens = call.tokens,
+                                            .logits = binding.span(in[RouteOp::kLogits]),
+                                            .bias = binding.span(in[RouteOp::kBias]),
+                                            .ids = binding.span(ids != kNoValue ? ids : out[RouteOp::kChosenIds]),
+                                            .weights = binding.span(out[RouteOp::kWeights]),
+                                            .matrix_rows = binding.span(out[RouteOp::kCounts]),
+                                            .a_index = binding.span(out[RouteOp::kIndex]),
+                                            .rows = binding.span(out[RouteOp::kRows]),
+                                            .shared_weights = binding.span(out[RouteOp::kSharedWeights]),
+                                            .wait = std::move(wait)});
               },
               [&](const Activate& activate) {
-                ActivateArgs args;
-                args.rows = binding.rows(out[0]);
-                args.gate = binding.span(in[ActivateOp::kGate]);
-                args.up = binding.span(in[ActivateOp::kUp]);
-                args.y = binding.span(out[0]);
-                args.scales = binding.scales(out[0]);
-                args.matrix_rows = binding.span(in[ActivateOp::kCounts]);
-                args.wait = std::move(wait);
-                return run(activate, args);
+                return run(activate, ActivateArgs{.rows = binding.rows(out[0]),
+                                                  .gate = binding.span(in[ActivateOp::kGate]),
+                                                  .up = binding.span(in[ActivateOp::kUp]),
+                                                  .y = binding.span(out[0]),
+                                                  .scales = binding.scales(out[0]),
+                                                  .matrix_rows = binding.span(in[ActivateOp::kCounts]),
+                                                  .wait = std::move(wait)});
               },
               [&](const Combine& combine) {
-                CombineArgs args{.tokens = call.tokens};
-                // All rows that the list was made for: fewer are valid in a shorter call, and none of the others is
-                // named by `rows`.
-                args.x = span(in[CombineOp::kX], tokens_);
-                args.rows = binding.span(in[CombineOp::kRows]);
-                args.weights = binding.span(in[CombineOp::kWeights]);
-                args.add = binding.span(in[CombineOp::kAdd]);
-                args.add_weights = binding.span(in[CombineOp::kAddWeights]);
-                args.y = binding.span(out[0]);
-                args.wait = std::move(wait);
-                return run(combine, args);
+                // All rows of x that the list was made for: fewer are valid in a shorter call, and none of the others
+                // is named by `rows`.
+                return run(combine, CombineArgs{.tokens = call.tokens,
+                                                .x = span(in[CombineOp::kX], tokens_),
+                                                .rows = binding.span(in[CombineOp::kRows]),
+                                                .weights = binding.span(in[CombineOp::kWeights]),
+                                                .add = binding.span(in[CombineOp::kAdd]),
+                                                .add_weights = binding.span(in[CombineOp::kAddWeights]),
+                                                .y = binding.span(out[0]),
+                                                .wait = std::move(wait)});
               }},
       prepared_[index].object);
 }
@@ -302,13 +283,13 @@ Event Runner::enqueue(Queue& queue, const Call& call, std::vector<Event>* steps)
   const Binding binding(*this, call);
   std::vector<ironcl_event> wait = call.wait;
   const std::vector<std::size_t>& order = order_of(call);
+  Event last;
   for (const std::size_t& operation : order) {
     const bool is_last = &operation == &order.back();
-    Event event = enqueue(queue, operation, binding, std::exchange(wait, {}), is_last || steps != nullptr);
-    if (is_last) return event;
-    if (steps != nullptr) steps->push_back(std::move(event));
+    last = enqueue(queue, operation, binding, std::exchange(wait, {}), is_last || steps != nullptr);
+    if (!is_last && steps != nullptr) steps->push_back(std::move(last));
   }
-  return {};
+  return last;
 }
 
 void Runner::submit(Queue& queue, const Call& call) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A list of operations on a device: plans, prepared weights, buffers for the values between them, and one call as a
-// sequence of enqueues with no wait of the host. Next door: graph.h (the list), oracle.h (what must come out of it).
+// A list of operations on a device: plans, prepared weights, buffers, and one call as a sequence of enqueues with no
+// wait of the host. Next door: graph.h (the list), oracle.h (what must come out of it).
 #pragma once
 
 #include <cstddef>
@@ -61,8 +61,7 @@ class Runner {
   /// Bytes on the device, for one copy of all prepared weights.
   std::uint64_t weights_bytes() const;
 
-  /// Enqueues one call; its event is that of the last operation. `steps`, if given, gets the events of all before it,
-  /// which have none otherwise.
+  /// Enqueues one call; its event is the last operation's. `steps`, if given, gets those of all before it.
   Event enqueue(Queue& queue, const Call& call, std::vector<Event>* steps = nullptr);
   /// The same without any event: Queue::finish() waits for it.
   void submit(Queue& queue, const Call& call);

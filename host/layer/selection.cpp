@@ -47,8 +47,7 @@ void check_any(const Checkpoint& checkpoint) {
 template <class Layer>
 const Layer& find(const Checkpoint& checkpoint, const std::vector<Layer>& layers, const std::string& name) {
   check_any(checkpoint);
-  const auto found =
-      std::find_if(layers.begin(), layers.end(), [&](const Layer& layer) { return layer.name == name; });
+  const auto found = std::ranges::find(layers, name, &Layer::name);
   if (found != layers.end()) return *found;
   std::vector<std::string> known;
   for (const LinearLayer& layer : checkpoint.layers()) known.push_back(layer.name);
@@ -106,7 +105,7 @@ const checkpoint::ExpertsLayer& find_experts(const Checkpoint& checkpoint, const
 std::string pattern_of(std::string_view layer) {
   std::vector<std::string_view> parts = words::split(layer, '.');
   for (std::string_view& part : parts)
-    if (!part.empty() && std::all_of(part.begin(), part.end(), is_digit)) part = "*";
+    if (!part.empty() && std::ranges::all_of(part, is_digit)) part = "*";
   return fmt::format("{}", fmt::join(parts, "."));
 }
 

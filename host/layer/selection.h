@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Which layers of a checkpoint are run, and what is said of those that are not: thousands of layers that lack the
-// same thing make one line.
+// Which layers of a checkpoint are run; of the others, thousands that lack the same thing make one line.
 #pragma once
 
 #include <boost/json/array.hpp>
@@ -36,17 +35,15 @@ struct Selection {
   std::vector<LeftOut> left_out;                       ///< Match too, and are not usable.
 };
 
-/// The layers of `checkpoint` that a glob of fnmatch(3) names. Throws checkpoint::Error: not_found (there is no
-/// layer, or none of that name, with names that are near); the problem of the one layer that matches; where several
-/// match and none is usable, all complaints in one error.
+/// The layers of `checkpoint` that a glob of fnmatch(3) names. Throws checkpoint::Error: not_found (with names that
+/// are near); where none that matches is usable, all complaints in one error.
 Selection select_layers(const checkpoint::Checkpoint& checkpoint, const std::string& glob);
 
 /// The layers of experts that a glob names, whole ones and broken ones.
 std::vector<const checkpoint::ExpertsLayer*> match_experts(const checkpoint::Checkpoint& checkpoint,
                                                            const std::string& glob);
 
-/// The layer, or the layer of experts, with exactly that name, with its problem where it has one. Throw
-/// checkpoint::Error not_found, with names that are near.
+/// The layer, or the layer of experts, with exactly that name, also a broken one. Throw checkpoint::Error not_found.
 const checkpoint::LinearLayer& find_layer(const checkpoint::Checkpoint& checkpoint, const std::string& name);
 const checkpoint::ExpertsLayer& find_experts(const checkpoint::Checkpoint& checkpoint, const std::string& name);
 
@@ -56,8 +53,8 @@ std::string pattern_of(std::string_view layer);
 /// What is left out, by pattern and reason, in the order of the first of each.
 std::vector<Complaint> fold(const std::vector<LeftOut>& left_out);
 
-/// "12 layers like model.layers.*.mlp.experts.*: scale missing", a line each; at most `most` lines and one that
-/// counts the rest. Empty where nothing is left out.
+/// "12 layers like model.layers.*.mlp.experts.*: scale missing", a line each, at most `most` and one that counts the
+/// rest.
 std::string to_text(const std::vector<Complaint>& complaints, std::size_t most = 20);
 
 /// The same for programs: [{"count", "layers" (a pattern), "first" (a name), "reason"}, ...]
@@ -66,8 +63,7 @@ boost::json::array to_json(const std::vector<Complaint>& complaints);
 /// What to throw where no layer is usable: the complaints, a line each.
 checkpoint::Error none_usable(const std::filesystem::path& path, const std::vector<LeftOut>& left_out);
 
-/// The names among `known` that `name` may have been meant to be: those that have it in them, else those that are a
-/// slip away, the nearest first; few, or none.
+/// The names among `known` that have `name` in them, else those that are a slip away, the nearest first.
 std::vector<std::string> near_names(std::string_view name, const std::vector<std::string>& known,
                                     std::size_t most = 3);
 

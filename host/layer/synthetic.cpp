@@ -175,8 +175,7 @@ MadeOperands make_operands(const report::Problem& problem, std::uint64_t seed) {
       !plain(problem.b_scale))
     throw std::invalid_argument(
         "operands are not generated for gathered rows, activations of four bits or with a global scale, or a grid "
-        "that "
-        "begins inside a block");
+        "that begins inside a block");
   MadeOperands operands;
   const std::int64_t matrices = matrices_of(problem);
   const bool dynamic = problem.a_source != DType::none;
@@ -229,9 +228,7 @@ std::vector<std::int32_t> make_ids(std::int64_t tokens, std::int64_t experts, st
 ExpertsInput make_experts_input(const ExpertsForm& form, std::int64_t tokens, double skew, std::uint64_t seed) {
   ExpertsInput input;
   input.tokens = tokens;
-  const std::vector<std::uint16_t> x = heavy_tailed_activations(tokens, form.hidden, seed);
-  const auto bytes = std::as_bytes(std::span(x));
-  input.x.assign(bytes.begin(), bytes.end());
+  input.x = bytes_of(heavy_tailed_activations(tokens, form.hidden, seed));
   input.origin = fmt::format("random (seed {}, skew {})", seed, skew);
   RoutedTokens routed{make_ids(tokens, form.routing.experts, form.routing.top_k, skew, seed ^ 0x6c6f6164u), {}};
   std::mt19937_64 random(seed ^ 0x77656967u);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Made-up numbers, from a seed: operands and layers of experts for measuring, heavy-tailed like trained weights and
-// activations, and activations with outlier columns for comparing. Next door: operands.h, experts_source.h.
+// Made-up numbers, from a seed, heavy-tailed like trained weights and activations. Next door: operands.h,
+// experts_source.h.
 #pragma once
 
 #include <cstddef>
@@ -27,19 +27,16 @@ struct MadeOperands {
   operator Operands() const noexcept { return {a, a_scale, b, b_scale, bias, counts, b_global}; }
 };
 
-/// Operands whose values follow Student's t with four degrees of freedom and whose scales vary by a factor of 16
-/// between groups, so that a scale read from the wrong place shows. The same seed gives the same bytes everywhere,
-/// and the same B for every M. In a grouped problem each row's matrix is drawn evenly. Throws
-/// std::invalid_argument for an element type that operands do not come in and for a masked problem, whose rows are
-/// not counted; std::overflow_error for sizes.
+/// Operands whose values follow Student's t with four degrees of freedom and whose scales vary by a factor of 16, so
+/// that a scale read from the wrong place shows. The same seed gives the same bytes everywhere, and the same B for
+/// every M. Throws std::invalid_argument for what is not generated; std::overflow_error for sizes.
 MadeOperands make_operands(const report::Problem& problem, std::uint64_t seed);
 
 /// A layer of that form whose numbers come from `seed`; every matrix has its own, the same each time.
 std::unique_ptr<ExpertsSource> make_experts(const ExpertsForm& form, std::uint64_t seed);
 
 /// `top_k` different experts for each token, [tokens, top_k]; the same for the same seed on every host. skew: the
-/// exponent of Zipf's law that the experts' loads follow, in an order of experts that the seed shuffles; 0: all are
-/// as likely.
+/// exponent of Zipf's law that the experts' loads follow; 0: all are as likely.
 std::vector<std::int32_t> make_ids(std::int64_t tokens, std::int64_t experts, std::int64_t top_k, double skew,
                                    std::uint64_t seed);
 

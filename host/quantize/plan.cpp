@@ -41,21 +41,23 @@ const std::vector<Kind>& kept_kinds() {
 
 constexpr std::string_view kWeight = ".weight", kGateUp = "gate_up_proj";
 
-/// Names whose last parts are rows of one matrix in every engine.
-constexpr std::array<std::pair<std::string_view, std::string_view>, 9> kFused = {{{"q_proj", "qkv"},
-                                                                                  {"k_proj", "qkv"},
-                                                                                  {"v_proj", "qkv"},
-                                                                                  {"gate_proj", "gate_up"},
-                                                                                  {"up_proj", "gate_up"},
-                                                                                  {"w1", "w13"},
-                                                                                  {"w3", "w13"},
-                                                                                  {"q_a_proj", "qkv_a"},
-                                                                                  {"kv_a_proj_with_mqa", "qkv_a"}}};
+/// What every engine makes of modules that are rows of one matrix, and the last parts of their names.
+struct Fused {
+  std::string_view whole;
+  std::initializer_list<std::string_view> parts;
+};
+const Fused kFused[] = {
+    {"qkv", {"q_proj", "k_proj", "v_proj"}},
+    {"gate_up", {"gate_proj", "up_proj"}},
+    {"w13", {"w1", "w3"}},
+    {"qkv_a", {"q_a_proj", "kv_a_proj_with_mqa"}},
+};
 
 std::string fused_name(const std::string& module) {
   const std::size_t last = module.rfind('.') + 1;
-  for (const auto& [part, whole] : kFused)
-    if (std::string_view(module).substr(last) == part) return module.substr(0, last) + std::string(whole);
+  for (const auto& [whole, parts] : kFused)
+    if (std::ranges::find(parts, std::string_view(module).substr(last)) != parts.end())
+      return module.substr(0, last) + std::string(whole);
   return module;
 }
 
@@ -76,7 +78,7 @@ class Planner {
     gather_layers();
     for (const auto& file : checkpoint_.files()) add_shard(file);
     plan_.ignored.emplace_back("lm_head");  // of models that tie it to the embedding there is no tensor
-    std::sort(plan_.ignored.begin(), plan_.ignored.end(), checkpoint::natural_less);
+    std::ranges::sort(plan_.ignored, checkpoint::natural_less);
     plan_.ignored.erase(std::unique(plan_.ignored.begin(), plan_.ignored.end()), plan_.ignored.end());
     check_clips();
     if (plan_.items() == 0)
@@ -100,7 +102,7 @@ class Planner {
                          : layer.bias && layer.expert    ? "stacked biases"
                                                          : nullptr;
       if (form != nullptr)
-        throw Error(ErrorKind::unsupported, layer.weight_file, layer.weight.name,
+        throw Error(ErrorKind::unsupported, layer.weight,
                     "has {}, from which nothing is converted; take the model's bf16 files", form);
       layers_[layer.weight.name].push_back(&layer);
       dropped_.insert(layer.companions.begin(), layer.companions.end());
@@ -124,7 +126,7 @@ class Planner {
         const std::size_t last = tensor.name.rfind('.') + 1;
         for (std::int64_t expert = 0; expert < tensor.shape[0]; ++expert)
           add_parts(shard, fmt::format("{}{}.{}", tensor.name.substr(0, last), expert, tensor.name.substr(last)),
-                    checkpoint::slice_of(tensor, expert, file.path()), nullptr);
+                    checkpoint::slice_of(tensor, expert), nullptr);
       } else {
         add_item(shard, module_of(tensor), {.tensor = tensor, .n = tensor.shape[0], .k = tensor.shape[1]});
       }
@@ -134,7 +136,7 @@ class Planner {
   bool belongs_to_codes(std::string_view name) const {
     if (dropped_.contains(name)) return true;
     const std::string_view leaf = name.substr(checkpoint::leaf_of(name));
-    return plan_.converts && std::find(kBesideCodes.begin(), kBesideCodes.end(), leaf) != kBesideCodes.end();
+    return plan_.converts && std::ranges::find(kBesideCodes, leaf) != kBesideCodes.end();
   }
 
   static std::string module_of(const Tensor& tensor) {
@@ -238,8 +240,7 @@ class Planner {
       }
     for (const auto& [name, clip] : clips_)
       if (!known.contains(name) && !keep_.find(name) &&
-          std::none_of(plan_.kept.begin(), plan_.kept.end(),
-                       [&name = name](const Kept& one) { return one.name == name; }))
+          std::ranges::none_of(plan_.kept, [&name = name](const Kept& one) { return one.name == name; }))
         throw Error(ErrorKind::not_found, checkpoint_.path(), name,
                     "has activations in --calibration, and no layer of that name is quantised");
   }

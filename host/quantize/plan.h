@@ -73,8 +73,8 @@ struct Plan {
 using InputClips = std::map<std::string, float, std::less<>>;
 
 /// Plans `checkpoint`, which must outlive the plan. `keep`: modules that stay besides embeddings, norms, routers,
-/// heads and vision parts, by name, part of a name, pattern or "re:" expression. Throws checkpoint::Error: a layer
-/// that cannot be read, nothing to do, a clip for a module that is not there or none for one that is.
+/// heads and vision parts (names as checkpoint::ModuleNames has them). Throws checkpoint::Error: a layer that cannot
+/// be read, nothing to do, a clip for a module that is not there or none for one that is.
 Plan make_plan(const checkpoint::Checkpoint& checkpoint, const Format& format, const std::vector<std::string>& keep,
                const InputClips& clips);
 

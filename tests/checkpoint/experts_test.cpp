@@ -281,7 +281,7 @@ TEST(ExpertsLayer, ScaleInAnotherShardIsFound) {
   const Checkpoint checkpoint = Checkpoint::open(dir.path());
   ASSERT_EQ(checkpoint.experts().size(), 1u);
   EXPECT_FALSE(checkpoint.experts()[0].problem) << checkpoint.experts()[0].problem->what();
-  EXPECT_EQ(checkpoint.layer("m.experts.1.up_proj").scale_file.filename(), "b.safetensors");
+  EXPECT_EQ(checkpoint.layer("m.experts.1.up_proj").scale.file().filename(), "b.safetensors");
 }
 
 TEST(ExpertsLayer, UnlikeExpertsAreRefused) {

@@ -28,7 +28,7 @@ TEST(Layers, PairWeightsWithEitherNameOfTheirScale) {
     EXPECT_EQ(layer.activation_grid, (ScaleGrid{1, 128}));
     EXPECT_EQ(layer.block_source, BlockSource::config);
     EXPECT_EQ(layer.bytes, 300u * 200u + 6u * 4u);
-    EXPECT_EQ(layer.weight_file, model.file);
+    EXPECT_EQ(layer.weight.file(), model.file);
   }
   EXPECT_EQ(checkpoint.layer("m.b").scale.name, "m.b.weight_scale");
   EXPECT_TRUE(checkpoint.unquantized().empty());
@@ -42,8 +42,8 @@ TEST(Layers, FindAScaleInAnotherShard) {
              R"({"weight_map":{"a.weight":"s1.safetensors","a.weight_scale_inv":"s2.safetensors"}})");
   const Checkpoint checkpoint = Checkpoint::open(dir.path());
   const LinearLayer& layer = checkpoint.layer("a");
-  EXPECT_EQ(layer.weight_file, dir / "s1.safetensors");
-  EXPECT_EQ(layer.scale_file, dir / "s2.safetensors");
+  EXPECT_EQ(layer.weight.file(), dir / "s1.safetensors");
+  EXPECT_EQ(layer.scale.file(), dir / "s2.safetensors");
   const Checkpoint alone = Checkpoint::open(dir / "s1.safetensors");
   expect_error(*alone.layers().at(0).problem, ErrorKind::not_found, dir / "s1.safetensors", "a.weight_scale_inv",
                {"is a shard missing?", "it is in s2.safetensors: open the folder"});

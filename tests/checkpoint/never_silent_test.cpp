@@ -119,7 +119,7 @@ TEST(NeverSilent, ATensorBesideAWeightRefusesItsLayerOrIsKnown) {
       const auto& [dtype, width] = dtypes[below(dtypes.size())];
       const LinearLayer& layer = checkpoint.layers()[below(checkpoint.layers().size())];
       const std::string name = layer.weight.name.substr(0, leaf_of(layer.weight.name)) + leaf;
-      const fs::path file = copy.dir.path() / layer.weight_file.filename();
+      const fs::path file = copy.dir.path() / layer.weight.file().filename();
       const std::string good = read_file(file);
       const std::size_t at = [&] {
         std::uint64_t length = 0;

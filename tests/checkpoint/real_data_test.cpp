@@ -65,7 +65,7 @@ TEST(RealData, TinyQwen3HasSevenLayersWithAScaleInAnotherShard) {
   const LinearLayer& down = checkpoint.layer("model.layers.0.mlp.down_proj");
   EXPECT_EQ(down.k, 448) << "3.5 blocks";
   EXPECT_EQ(down.scale.dtype, DType::bf16);
-  EXPECT_NE(down.weight_file, down.scale_file);
+  EXPECT_NE(down.weight.file(), down.scale.file());
   EXPECT_EQ(down.activation_rounding, ScaleRounding::exact);
   EXPECT_EQ(checkpoint.unquantized().size(), 7u);
 }

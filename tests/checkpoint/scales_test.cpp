@@ -9,7 +9,13 @@
 namespace ironcl::checkpoint {
 namespace {
 
-const std::filesystem::path kFile = "f.safetensors";
+const FileInfo kFrom{"f.safetensors", {}};
+const std::filesystem::path& kFile = kFrom.path;
+
+Tensor in_file(Tensor tensor) {
+  tensor.from = &kFrom;
+  return tensor;
+}
 
 Tensor shaped(const std::string& name, std::vector<std::int64_t> shape, DType dtype = DType::f32) {
   Tensor tensor;
@@ -17,30 +23,30 @@ Tensor shaped(const std::string& name, std::vector<std::int64_t> shape, DType dt
   tensor.dtype = dtype;
   tensor.dtype_name = file_dtype_of(dtype)->name;
   tensor.shape = std::move(shape);
-  return tensor;
+  return in_file(std::move(tensor));
 }
 
 ScaleGrid implied(std::vector<std::int64_t> scale, std::int64_t n, std::int64_t k) {
-  return grid_from_shape(shaped("s", std::move(scale)), kFile, shaped("w", {n, k}, DType::e4m3fn));
+  return grid_from_shape(shaped("s", std::move(scale)), shaped("w", {n, k}, DType::e4m3fn));
 }
 
 /// Scales of this shape for a weight [576, 2048], with what the error says.
 void expect_misshapen(const std::vector<std::int64_t>& shape, ScaleGrid grid, const std::vector<std::string>& parts) {
-  expect_throw([&] { check_scale_shape(shaped("s", shape), kFile, "w", 576, 2048, grid); }, ErrorKind::shape, kFile,
-               "s", parts);
+  expect_throw([&] { check_scale_shape(shaped("s", shape), "w", 576, 2048, grid); }, ErrorKind::shape, kFile, "s",
+               parts);
 }
 
 TEST(ScaleShape, IsCeilDividedInBothDimensions) {
-  EXPECT_NO_THROW(check_scale_shape(shaped("s", {5, 16}), kFile, "w", 576, 2048, {128, 128}));
+  EXPECT_NO_THROW(check_scale_shape(shaped("s", {5, 16}), "w", 576, 2048, {128, 128}));
   expect_misshapen({4, 16}, {128, 128}, {"is [4, 16], expected [5, 16]", "'w' [576, 2048]", "scales 128x128"});
   expect_misshapen({16, 5}, {128, 128}, {"is [16, 5], expected [5, 16]"});
 }
 
 TEST(ScaleShape, OfAChannelOrATensorMayLackDimensions) {
   for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{576}, {576, 1}})
-    EXPECT_NO_THROW(check_scale_shape(shaped("s", shape), kFile, "w", 576, 2048, {1, 0}));
+    EXPECT_NO_THROW(check_scale_shape(shaped("s", shape), "w", 576, 2048, {1, 0}));
   for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{}, {1}, {1, 1}})
-    EXPECT_NO_THROW(check_scale_shape(shaped("s", shape), kFile, "w", 576, 2048, {0, 0}));
+    EXPECT_NO_THROW(check_scale_shape(shaped("s", shape), "w", 576, 2048, {0, 0}));
   expect_misshapen({575}, {1, 0}, {"is [575], expected [576, 1]", "per channel"});
   expect_misshapen({2}, {0, 0}, {"is [2], expected [1, 1]", "per tensor"});
 }
@@ -76,20 +82,20 @@ TEST(ScaleShape, ThatNoBlockFitsSaysWhatItShouldBe) {
 
 TEST(ScaleType, IsF32F16Bf16OrE8m0) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::e8m0})
-    EXPECT_NO_THROW(check_scale_dtype(shaped("s", {}, dtype), kFile));
+    EXPECT_NO_THROW(check_scale_dtype(shaped("s", {}, dtype)));
   for (const DType dtype : {DType::f64, DType::e4m3fn, DType::i8, DType::s32})
-    expect_throw([&] { check_scale_dtype(shaped("s", {}, dtype), kFile); }, ErrorKind::dtype, kFile, "s",
+    expect_throw([&] { check_scale_dtype(shaped("s", {}, dtype)); }, ErrorKind::dtype, kFile, "s",
                  {std::string(file_dtype_of(dtype)->name), "expected scales of F32, F16, BF16 or F8_E8M0"});
 }
 
 TEST(ScaleValues, MustBeFiniteAndNotNegative) {
   constexpr float kInf = std::numeric_limits<float>::infinity();
-  EXPECT_NO_THROW(check_scale_values(OwnTensor("s", {2, 2}, {0.f, 1e-38f, 1, 3e38f}).view(), kFile));
+  EXPECT_NO_THROW(check_scale_values(in_file(OwnTensor("s", {2, 2}, {0.f, 1e-38f, 1, 3e38f}).view())));
   const std::vector<std::pair<float, std::string>> bad = {{NAN, "nan"}, {kInf, "inf"}, {-kInf, "-inf"}, {-1, "-1"}};
   for (const auto& [value, text] : bad)
     expect_throw(
         [&, v = value] {
-          check_scale_values(OwnTensor("s", {2, 3}, {1, 1, 1, 1, 1, v}).view(), kFile);
+          check_scale_values(in_file(OwnTensor("s", {2, 3}, {1, 1, 1, 1, 1, v}).view()));
         },
         ErrorKind::value, kFile, "s", {"scale [1, 2] is ", text});
 }
@@ -98,7 +104,7 @@ TEST(ScaleValues, AreCheckedInEveryScaleType) {
   for (const auto& [dtype, fill] : {std::pair{DType::f16, 0xff}, {DType::bf16, 0xff}, {DType::e8m0, 0xff}})
     expect_throw(
         [&, d = dtype, f = fill] {
-          check_scale_values(OwnTensor("s", d, {2}, static_cast<unsigned char>(f)).view(), kFile);
+          check_scale_values(in_file(OwnTensor("s", d, {2}, static_cast<unsigned char>(f)).view()));
         },
         ErrorKind::value, kFile, "s", {"scale [0, 0] is", "nan"});
 }

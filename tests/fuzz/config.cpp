@@ -33,15 +33,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t kind = bytes.below(5);
   const std::string_view text = bytes.rest();
   std::error_code ignored;
-  for (const char* name : {"config.json", "model.safetensors.index.json"})
+  for (const char* name : {"config.json", "hf_quant_config.json", "model.safetensors.index.json"})
     std::filesystem::remove(folder / name, ignored);
   try {
     if (kind == 0) {
       folder.file("config.json", std::string(text));
       (void)read_quantization_config(folder / "config.json").group_of("model.layers.0.mlp.up_proj");
     } else if (kind == 1) {
-      folder.file("config.json", std::string(text));
-      (void)read_modelopt_config(folder / "config.json");
+      folder.file("hf_quant_config.json", std::string(text));
+      (void)read_quantization_config(folder / "hf_quant_config.json");
     } else if (kind == 2) {
       folder.file("model.safetensors.index.json", std::string(text));
       (void)open_folder(folder.path());
