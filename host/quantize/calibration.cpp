@@ -37,7 +37,7 @@ std::vector<std::filesystem::path> files_of(const std::filesystem::path& path) {
     if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
   if (files.empty())
     throw Error(ErrorKind::not_found, path, "", "has no *.safetensors; activations are expected there");
-  std::sort(files.begin(), files.end());
+  std::ranges::sort(files);
   return files;
 }
 

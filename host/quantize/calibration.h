@@ -39,9 +39,9 @@ class Magnitudes {
   std::int64_t total_ = 0;
 };
 
-/// Streams the tensors [..., K] of a safetensors file, or of all in a folder, which are named after the module whose
-/// inputs they are: "<module>", "<module>.input" or "<module>.input.<anything>", several of one module counted
-/// together. Throws checkpoint::Error: io, format, a tensor of no float type, values that are not finite or all 0.
+/// Streams the tensors [..., K] of a safetensors file, or of all in a folder, named after the module whose inputs
+/// they are: "<module>", "<module>.input" or "<module>.input.<anything>". Throws checkpoint::Error: io, format, a
+/// tensor of no float type, values that are not finite or all 0.
 InputClips calibrate(const std::filesystem::path& activations, const ClipRule& rule, DType code);
 
 }  // namespace ironcl::quantize

@@ -47,19 +47,6 @@ constexpr std::array<std::string_view, 6> kConfigs = {
     "quantize_config.json", "quanto_qmap.json",     "quant_model_description.json"};
 constexpr std::array<std::string_view, 3> kConv1D = {"gpt2", "openai-gpt", "imagegpt"};
 
-/// step(), with what the system says of a file as this folder's error.
-template <class Step>
-auto with_errors(Step step) {
-  try {
-    return step();
-  } catch (const fs::filesystem_error& error) {
-    throw Error(ErrorKind::io, error.path2().empty() ? error.path1() : error.path2(), "", "cannot be written: {}",
-                error.code().message());
-  } catch (const report::FileError& error) {
-    throw Error(ErrorKind::io, error.path(), "", "cannot be written: {}", error.reason());
-  }
-}
-
 /// Calls task(i) for 0 <= i < count on `threads` threads; the first exception is thrown when all have stopped.
 void parallel(unsigned threads, std::size_t count, const std::function<void(std::size_t)>& task) {
   std::atomic<std::size_t> next{0};
@@ -104,7 +91,6 @@ std::vector<Task> tasks_of(const Shard& shard, bool copies) {
   return tasks;
 }
 
-/// Input bytes of a task.
 std::uint64_t bytes_of(const Task& task) {
   return static_cast<std::uint64_t>(task.rows) * (task.copy != nullptr ? 1 : task.item->weight.row_bytes());
 }
@@ -145,14 +131,10 @@ Buffers& buffers() {
   return mine;
 }
 
-bool is_one_of(const auto& list, std::string_view name) {
-  return std::find(list.begin(), list.end(), name) != list.end();
-}
+bool is_one_of(const auto& list, std::string_view name) { return std::ranges::find(list, name) != list.end(); }
 
-/// Whether a file of the folder holds weights.
 bool holds_weights(std::string_view name) {
-  return std::any_of(kWeightFiles.begin(), kWeightFiles.end(),
-                     [name](std::string_view end) { return name.ends_with(end); });
+  return std::ranges::any_of(kWeightFiles, [name](std::string_view end) { return name.ends_with(end); });
 }
 
 }  // namespace
@@ -182,7 +164,7 @@ struct Conversion::State {
       if (entry.is_regular_file() && holds_weights(name) && !name.ends_with(".index.json") && !is_source(name))
         left_behind.push_back(name);
     }
-    std::sort(left_behind.begin(), left_behind.end());
+    std::ranges::sort(left_behind);
   }
 
   static checkpoint::Folder open(const fs::path& in) {
@@ -210,8 +192,7 @@ struct Conversion::State {
   }
 
   bool is_source(std::string_view name) const {
-    return std::any_of(folder.files.begin(), folder.files.end(),
-                       [name](const auto& file) { return file.path().filename() == name; });
+    return std::ranges::any_of(folder.files, [name](const auto& file) { return file.path().filename() == name; });
   }
 
   fs::path part() const { return request.out.string() + ".part"; }
@@ -416,7 +397,7 @@ struct Conversion::State {
 };
 
 Conversion::Conversion(Request request)
-    : state_(with_errors([&] { return std::make_unique<State>(std::move(request)); })) {}
+    : state_(checkpoint::with_file_errors([&] { return std::make_unique<State>(std::move(request)); })) {}
 Conversion::~Conversion() = default;
 
 const Plan& Conversion::plan() const noexcept { return state_->plan; }
@@ -427,7 +408,7 @@ const std::vector<std::string>& Conversion::left_behind() const noexcept { retur
 
 void Conversion::run(const Progress& progress) {
   State& state = *state_;
-  with_errors([&] {
+  checkpoint::with_file_errors([&] {
     if (state.is_renamed()) {
       fs::remove_all(state.part());
       return;

@@ -20,40 +20,26 @@ namespace json = boost::json;
 struct Row {
   std::string_view name;
   ScaleGrid grid;
-  DType scale;                    ///< The default.
-  std::vector<DType> codes;       ///< The first is the default.
-  std::vector<DType> scales;      ///< That may be asked for.
-  std::vector<Dialect> dialects;  ///< The first is the default.
-  std::string_view ct_format;     ///< compressed-tensors' format; its int8 is "int-quantized".
-  std::string_view algorithm;     ///< modelopt's quant_algo.
+  // The first of each is the default.
+  std::vector<DType> codes, scales;
+  std::vector<Dialect> dialects;
+  std::string_view algorithm;  ///< modelopt's quant_algo.
+  std::string_view ct_format;  ///< compressed-tensors' format; its int8 is "int-quantized".
 };
 
 const std::vector<Row>& rows() {
   using enum DType;
   using enum Dialect;
   constexpr Dialect ct = compressed_tensors;
+  constexpr std::string_view plain = "float-quantized";
   static const std::vector<Row> all = {
-      {"block",
-       {128, 128},
-       f32,
-       {e4m3fn, e5m2, i8},
-       {f32, bf16, e8m0},
-       {fp8, ct, modelopt},
-       "float-quantized",
-       "fp8_pb_wo"},
-      {"channel",
-       {1, 0},
-       f32,
-       {e4m3fn, i8},
-       {f32, bf16},
-       {ct, modelopt},
-       "float-quantized",
-       "FP8_PER_CHANNEL_PER_TOKEN"},
-      {"tensor", {0, 0}, f32, {e4m3fn, i8}, {f32, bf16}, {ct, fp8, modelopt}, "float-quantized", "FP8"},
-      {"mxfp8", {1, 32}, e8m0, {e4m3fn}, {e8m0}, {ct, modelopt}, "mxfp8-quantized", "MXFP8"},
-      {"mxfp4", {1, 32}, e8m0, {e2m1}, {e8m0}, {ct}, "mxfp4-pack-quantized", ""},
-      {"nvfp4", {1, 16}, e4m3fn, {e2m1}, {e4m3fn}, {ct, modelopt}, "nvfp4-pack-quantized", "NVFP4"},
-      {"none", {0, 0}, none, {bf16, f16, f32}, {}, {fp8}, "", ""},
+      {"block", {128, 128}, {e4m3fn, e5m2, i8}, {f32, bf16, e8m0}, {fp8, ct, modelopt}, "fp8_pb_wo", plain},
+      {"channel", {1, 0}, {e4m3fn, i8}, {f32, bf16}, {ct, modelopt}, "FP8_PER_CHANNEL_PER_TOKEN", plain},
+      {"tensor", {0, 0}, {e4m3fn, i8}, {f32, bf16}, {ct, fp8, modelopt}, "FP8", plain},
+      {"mxfp8", {1, 32}, {e4m3fn}, {e8m0}, {ct, modelopt}, "MXFP8", "mxfp8-quantized"},
+      {"mxfp4", {1, 32}, {e2m1}, {e8m0}, {ct}, "", "mxfp4-pack-quantized"},
+      {"nvfp4", {1, 16}, {e2m1}, {e4m3fn}, {ct, modelopt}, "NVFP4", "nvfp4-pack-quantized"},
+      {"none", {0, 0}, {bf16, f16, f32}, {}, {fp8}, "", ""},
   };
   return all;
 }
@@ -64,16 +50,14 @@ constexpr std::array<std::pair<std::string_view, Dialect>, 3> kDialects = {
 std::string_view word(DType type) { return numerics::name_of(type); }
 std::string_view word(Dialect dialect) { return kDialects[static_cast<std::size_t>(dialect)].first; }
 
-const Row& row_of(const Format& format) {
-  return *std::find_if(rows().begin(), rows().end(), [&](const Row& row) { return row.name == format.name; });
-}
+const Row& row_of(const Format& format) { return *std::ranges::find(rows(), format.name, &Row::name); }
 
 /// The one of `allowed` that `value` is, or the first. Throws where it is none of them.
 template <class T>
 T pick(std::string_view option, const std::string& text, std::optional<T> value, const std::vector<T>& allowed,
        std::string_view scheme) {
   if (text.empty()) return allowed.front();
-  if (value && std::find(allowed.begin(), allowed.end(), *value) != allowed.end()) return *value;
+  if (value && std::ranges::find(allowed, *value) != allowed.end()) return *value;
   std::vector<std::string_view> names;
   names.reserve(allowed.size());
   for (const T one : allowed) names.push_back(word(one));
@@ -182,8 +166,7 @@ std::vector<std::int64_t> Format::scale_shape(std::int64_t n, std::int64_t k) co
 }
 
 Format make_format(const FormatTexts& texts) {
-  const auto row =
-      std::find_if(rows().begin(), rows().end(), [&](const Row& one) { return one.name == texts.scheme; });
+  const auto row = std::ranges::find(rows(), texts.scheme, &Row::name);
   if (row == rows().end())
     throw std::invalid_argument(
         fmt::format("--scheme {}: write one of block, channel, tensor, mxfp8, mxfp4, nvfp4, none", texts.scheme));
@@ -212,8 +195,8 @@ Format make_format(const FormatTexts& texts) {
   refuse(scheme.code == DType::i8 && format.dialect == Dialect::modelopt,
          "--type int8: the int8 of modelopt needs calibrated activations; take --dialect compressed-tensors");
   refuse(scheme.code == DType::i8 && (format.dialect == Dialect::fp8) != (format.name == "block"),
-         "--type int8: scheme block is written as --dialect fp8 (blockwise_int8), channel and tensor as "
-         "--dialect compressed-tensors");
+         "--type int8: scheme block is written as --dialect fp8 (blockwise_int8), channel and tensor as --dialect "
+         "compressed-tensors");
   refuse(scheme.scale == DType::e8m0 && format.name == "block" && format.dialect != Dialect::fp8,
          "--scale-type e8m0: of scheme block only --dialect fp8 has it (scale_fmt ue8m0)");
   return format;
