@@ -78,12 +78,6 @@ Graph with_plans(const Device& device, Graph list, const Graph& whole) {
   return list;
 }
 
-template <class T>
-Bytes bytes_of_values(const std::vector<T>& values) {
-  const auto bytes = std::as_bytes(std::span(values));
-  return {bytes.begin(), bytes.end()};
-}
-
 void append(Bytes& to, const void* from, std::size_t bytes) {
   const auto* begin = static_cast<const std::byte*>(from);
   to.insert(to.end(), begin, begin + bytes);
@@ -94,10 +88,9 @@ void append(Bytes& to, const void* from, std::size_t bytes) {
 SpreadExperts::SpreadExperts(Group& group, const Device& device, const layer::ExpertsSource& source,
                              const layer::ExpertsChoices& choices, const std::string& digest)
     : group_(group), device_(device), form_(source.form()), choices_(choices) {
-  const std::string record = std::string("ironcl ") + ironcl_build_id() + " experts " + form_.name + " " +
-                             std::to_string(form_.experts.count) + " of " + std::to_string(form_.experts.width) +
-                             "x" + std::to_string(form_.hidden) + " tokens " + std::to_string(choices.tokens) + " " +
-                             digest;
+  const std::string record =
+      text_of("ironcl ", ironcl_build_id(), " experts ", form_.name, " ", form_.experts.count, " of ",
+              form_.experts.width, "x", form_.hidden, " tokens ", choices.tokens, " ", digest);
   group.together("creating a split of experts", record, [&] {
     queue_ = Queue(device);
     experts_ = Partition::even("experts", form_.experts.count, group.size());
@@ -168,7 +161,7 @@ layer::RoutedTokens SpreadExperts::route(std::int64_t tokens, std::span<const st
     return routed == nullptr ? layer::RoutedTokens() : *routed;
   Steps& steps = routed == nullptr ? router_ : sort_;
   std::vector<layer::Brought> brought = {{"x", {x.begin(), x.end()}}};
-  if (routed != nullptr) brought.push_back({"ids", bytes_of_values(routed->ids)});
+  if (routed != nullptr) brought.push_back({"ids", layer::bytes_of(routed->ids)});
   layer::Execution call(device_, *steps.runner, tokens, brought);
   const layer::Output output = call.compute();
   const Graph& list = steps.runner->graph();
@@ -216,20 +209,16 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
   std::vector<float> shared_weights;
   std::vector<std::vector<std::size_t>> sends(ranks);
   std::vector<Bytes> dispatch(ranks);
-  std::vector<std::int32_t> rank_of(static_cast<std::size_t>(form_.experts.count));
-  const auto rank_at = [&](std::int32_t id) {  // of an expert; -1: there is no such expert
-    return id >= 0 && id < std::ssize(rank_of) ? rank_of[static_cast<std::size_t>(id)] : -1;
+  const auto rank_at = [&](std::int32_t id) {  // of an expert; as many as there are ranks: there is no such expert
+    const auto has = [id](const Range& one) { return one.begin <= id && id < one.end; };
+    return static_cast<std::size_t>(std::ranges::find_if(experts_.ranges, has) - experts_.ranges.begin());
   };
-  const auto is_at = [&](std::int32_t id, std::size_t rank) { return rank_at(id) == static_cast<int>(rank); };
+  const auto is_at = [&](std::int32_t id, std::size_t rank) { return rank_at(id) == rank; };
   Failure failure;
   try {
-    for (std::size_t rank = 0; rank < ranks; ++rank)
-      for (std::int64_t id = experts_.ranges[rank].begin; id < experts_.ranges[rank].end; ++id)
-        rank_of[static_cast<std::size_t>(id)] = static_cast<std::int32_t>(rank);
     if (tokens < 0 || x.size() != layer::bytes_of_matrix(choices_.x, tokens, form_.hidden) ||
         y.size() != layer::bytes_of_matrix(choices_.out, tokens, form_.hidden))
-      invalid(std::to_string(tokens) + " tokens with " + std::to_string(x.size()) + " bytes of x and " +
-              std::to_string(y.size()) + " of y");
+      invalid(tokens, " tokens with ", x.size(), " bytes of x and ", y.size(), " of y");
     lap(&Times::compute);
     chosen = route(tokens, x, routed, shared_weights);
     lap(&Times::product);
@@ -242,7 +231,7 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
     for (std::size_t rank = 0; rank < ranks; ++rank) {
       for (std::size_t token = 0; token < static_cast<std::size_t>(tokens); ++token)
         if (const auto ids = std::span(chosen.ids).subspan(token * top_k, top_k);
-            std::any_of(ids.begin(), ids.end(), [&](std::int32_t id) { return is_at(id, rank); }))
+            std::ranges::any_of(ids, [&](std::int32_t id) { return is_at(id, rank); }))
           sends[rank].push_back(token);
       for (const std::size_t token : sends[rank]) append(dispatch[rank], rows + token * row, row);
       for (const std::size_t token : sends[rank])
@@ -328,11 +317,11 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
   for (std::size_t rank = 0; rank < ranks; ++rank) next.push_back(back.from(static_cast<int>(rank)).data());
   std::vector<float> sum(hidden), added(hidden);
   for (std::size_t token = 0; token < static_cast<std::size_t>(tokens); ++token) {
-    std::fill(sum.begin(), sum.end(), 0.0f);
+    std::ranges::fill(sum, 0.0f);
     for (std::size_t slot = token * top_k; slot < (token + 1) * top_k; ++slot) {
-      const std::int32_t rank = rank_at(chosen.ids[slot]);
-      if (rank < 0) continue;
-      const std::byte*& from = next[static_cast<std::size_t>(rank)];
+      const std::size_t rank = rank_at(chosen.ids[slot]);
+      if (rank == ranks) continue;
+      const std::byte*& from = next[rank];
       std::memcpy(added.data(), from, down_row);
       from += down_row;
       numerics::add_weighted(chosen.weights[slot], added, sum);

@@ -92,15 +92,15 @@ class Processes final : public Transport {
     }
     bool done() override {
       auto& awaited = all.awaited_[from];  // in the order in which they come
-      while (std::find(awaited.begin(), awaited.end(), this) != awaited.end())
+      while (std::ranges::find(awaited, this) != awaited.end())
         if (!awaited.front()->probe()) return false;
       if (!Way::done()) return false;
       if (static_cast<std::size_t>(count) == bytes.size()) return true;
       if (!longer.empty()) std::copy_n(longer.begin(), bytes.size(), bytes.begin());
-      throw ironcl::Error(IRONCL_INTERNAL, 0,
-                          "rank " + std::to_string(from) + " sent " + std::to_string(count) + " bytes where rank " +
-                              std::to_string(all.rank_) + " expects " + std::to_string(bytes.size()) +
-                              "; every rank makes the same calls in the same order");
+      throw ironcl::Error(
+          IRONCL_INTERNAL, 0,
+          ironcl::ranks::text_of("rank ", from, " sent ", count, " bytes where rank ", all.rank_, " expects ",
+                                 bytes.size(), "; every rank makes the same calls in the same order"));
     }
     int from, count = 0;
     std::span<std::byte> bytes;

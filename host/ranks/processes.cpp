@@ -44,11 +44,10 @@ std::unique_ptr<Transport> open_processes() {
   const char* why = library == nullptr ? dlerror() : nullptr;
   void* symbol = library == nullptr ? nullptr : dlsym(library, "ironcl_mpi_transport");
   if (symbol == nullptr)
-    throw Error(
-        IRONCL_UNAVAILABLE, 0,
-        file + " cannot be opened: " + (why != nullptr ? why : "it has no ironcl_mpi_transport") +
-            "; it is built where MPI's headers are (libopenmpi-dev, libmpich-dev), and IRONCL_MPI says which: "
-            "openmpi or mpich");
+    throw Error(IRONCL_UNAVAILABLE, 0,
+                file + " cannot be opened: " + (why != nullptr ? why : "it has no ironcl_mpi_transport") +
+                    "; it is built where MPI's headers are (libopenmpi-dev, libmpich-dev), and IRONCL_MPI says "
+                    "which: openmpi or mpich");
   return std::unique_ptr<Transport>(reinterpret_cast<Transport* (*)()>(symbol)());
 }
 

@@ -211,46 +211,30 @@ layer::Substituted SpreadLayers::run(const layer::ExpertsSource& source, const l
       routed = {{ids.begin(), ids.end()}, {weights.begin(), weights.end()}};
     }
     const std::size_t y_row = layer::bytes_of_matrix(choices.out, 1, source.form().hidden);
-    const std::size_t ids_row = static_cast<std::size_t>(source.form().routing.top_k) * sizeof(std::int32_t);
-    const std::size_t y_bytes = static_cast<std::size_t>(mine.size()) * y_row;
-    std::vector<std::byte> own(y_bytes);
+    std::vector<std::byte> own(static_cast<std::size_t>(mine.size()) * y_row);
     routed = experts.run(mine.size(), part(std::span(input.x)), own, input.routed ? &routed : nullptr);
     if (settings_.again) {
       const auto call = [&] {
-        experts.run(mine.size(), part(std::span(input.x)), std::span(own).first(y_bytes), &routed);
+        experts.run(mine.size(), part(std::span(input.x)), own, &routed);
         return experts.times();
       };
       settings_.again({group, device, call, call, experts.weights_bytes(), 0});
     }
-    const auto append = [&own](const auto& values) {
-      const auto bytes = std::as_bytes(std::span(values));
-      own.insert(own.end(), bytes.begin(), bytes.end());
+    const auto all = [&]<class T>(const std::vector<T>& values, std::size_t per_token) {
+      std::vector<std::size_t> counts;
+      for (const Range& one : tokens.ranges) counts.push_back(static_cast<std::size_t>(one.size()) * per_token);
+      return gathered<T>(group, "rows of y", values, std::move(counts));
     };
-    append(routed.ids);
-    append(routed.weights);
-    std::vector<std::size_t> receive;
-    for (const Range& one : tokens.ranges)
-      receive.push_back(static_cast<std::size_t>(one.size()) * (y_row + 2 * ids_row));
-    Exchange whole = all_gather(group, "rows of y", own, receive);
-    whole.finish();
+    const auto top_k = static_cast<std::size_t>(source.form().routing.top_k);
+    std::vector<std::byte> y = all(own, y_row);
+    routed = {all(routed.ids, top_k), all(routed.weights, top_k)};
     if (group.rank() != 0 && !launch_.processes()) return;
     made.name = fmt::format("{} ranks by experts", group.size());
     made.plans = experts.plans();
     for (const layer::PlanInfo& plan : made.plans)
       made.output.accuracy = std::max(made.output.accuracy, plan.accuracy);
-    for (int rank = 0; rank < group.size(); ++rank) {
-      std::span<const std::byte> from = whole.from(rank);
-      const auto count = static_cast<std::size_t>(tokens.ranges[static_cast<std::size_t>(rank)].size());
-      made.output.d.insert(made.output.d.end(), from.begin(),
-                           from.begin() + static_cast<std::ptrdiff_t>(count * y_row));
-      const auto take = [&](auto& to, std::size_t at) {
-        const std::size_t before = to.size();
-        to.resize(before + count * ids_row / sizeof to[0]);
-        if (count != 0) std::memcpy(to.data() + before, from.data() + at, count * ids_row);
-      };
-      take(made.output.routed.ids, count * y_row);
-      take(made.output.routed.weights, count * (y_row + ids_row));
-    }
+    made.output.d = std::move(y);
+    made.output.routed = std::move(routed);
   });
   return made;
 }

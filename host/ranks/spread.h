@@ -3,8 +3,10 @@
 // result. Next door: host/include/ironcl/ranks.hpp, experts.h, host/layer/judge.h.
 #pragma once
 
+#include <algorithm>
 #include <functional>
 #include <memory>
+#include <numeric>
 #include <optional>
 #include <string>
 #include <vector>
@@ -75,17 +77,24 @@ Whole whole_of(const report::Problem& problem, const layer::Operands& operands);
 std::vector<std::byte> serial_sum(const Device& device, const Whole& whole, const Shards& shards,
                                   std::span<const std::byte> x);
 
+/// Every rank's values, one rank's after another's; `counts`: of each rank. Collective.
+template <class T>
+std::vector<T> gathered(Group& group, const std::string& phase, std::span<const T> mine,
+                        std::vector<std::size_t> counts) {
+  std::vector<T> all(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
+  for (std::size_t& count : counts) count *= sizeof(T);
+  Exchange exchange = all_gather(group, phase, std::as_bytes(mine), counts);
+  exchange.finish();
+  auto* at = reinterpret_cast<std::byte*>(all.data());
+  for (int rank = 0; rank < group.size(); ++rank)
+    at = std::copy_n(exchange.from(rank).begin(), exchange.from(rank).size(), at);
+  return all;
+}
 /// Every rank's value, by rank. Collective.
 template <class T>
 std::vector<T> gathered(Group& group, const T& mine) {
-  const auto ranks = static_cast<std::size_t>(group.size());
-  Exchange exchange =
-      all_gather(group, "facts", std::as_bytes(std::span(&mine, 1)), std::vector<std::size_t>(ranks, sizeof mine));
-  exchange.finish();
-  std::vector<T> all(ranks);
-  for (std::size_t rank = 0; rank < ranks; ++rank)
-    std::memcpy(&all[rank], exchange.from(static_cast<int>(rank)).data(), sizeof mine);
-  return all;
+  return gathered<T>(group, "facts", std::span(&mine, 1),
+                     std::vector<std::size_t>(static_cast<std::size_t>(group.size()), 1));
 }
 
 /// Bytes of codes and scales that a rank reads of a matrix: Slice::bytes_read, without reading.

@@ -59,11 +59,7 @@ class Layer {
 
   /// The problem for a plan and for Registry::select. Throws where the layer is unusable.
   GemmDesc problem(const LayerChoices& choices) const {
-    auto given = detail::sized<ironcl_layer_choices>();
-    given.x_dtype = choices.x;
-    given.d_dtype = choices.d;
-    given.weakest_accuracy = choices.weakest_accuracy;
-    given.m = choices.m;
+    const ironcl_layer_choices given{sizeof given, choices.x, choices.d, choices.weakest_accuracy, choices.m};
     auto c = detail::sized<ironcl_gemm_desc>();
     detail::check(ironcl_layer_problem, handle_, &given, &c);
     return GemmDesc::from_c(c);
@@ -114,9 +110,7 @@ class Checkpoint {
  public:
   /// A folder or one safetensors file. `block`: rows and columns of a weight block where nothing else says them.
   explicit Checkpoint(const std::string& path, std::pair<std::uint32_t, std::uint32_t> block = {0, 0}) {
-    auto options = detail::sized<ironcl_checkpoint_options>();
-    options.block_rows = block.first;
-    options.block_cols = block.second;
+    const ironcl_checkpoint_options options{sizeof options, 0, block.first, block.second};
     ironcl_checkpoint handle = nullptr;
     detail::check(ironcl_checkpoint_open, path.c_str(), &options, &handle);
     owner_ = {handle, ironcl_checkpoint_close};
@@ -197,16 +191,9 @@ class Experts {
 
   /// Enqueues one call; its event is that of the last step.
   Event enqueue(Queue& queue, const ExpertsArgs& args) {
-    auto c = detail::sized<ironcl_experts_args>();
-    c.wait_count = static_cast<std::uint32_t>(args.wait.size());
-    c.wait = args.wait.data();
-    c.tokens = args.tokens;
-    c.routed = args.routed;
-    c.x = args.x;
-    c.logits = args.logits;
-    c.ids = args.ids;
-    c.weights = args.weights;
-    c.y = args.y;
+    const auto waits = static_cast<std::uint32_t>(args.wait.size());
+    const ironcl_experts_args c{sizeof c, waits,  args.wait.data(), nullptr,  args.tokens,  args.routed,
+                                0,        args.x, args.logits,      args.ids, args.weights, args.y};
     ironcl_event event = nullptr;
     detail::check(ironcl_experts_enqueue, handle_.get(), queue.handle(), &c, &event);
     return Event(device_.owner(), &device_.api(), event);

@@ -8,13 +8,32 @@
 #include <cmath>
 #include <cstring>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include "operations.hpp"
 
 namespace ironcl::ranks {
 
-/// Throws Error INVALID_ARGUMENT.
-[[noreturn]] inline void invalid(const std::string& text) { throw Error(IRONCL_INVALID_ARGUMENT, 0, text); }
+/// Texts and numbers as one text.
+template <class... Parts>
+std::string text_of(const Parts&... parts) {
+  std::string all;
+  const auto add = [&all](const auto& part) {
+    if constexpr (requires { std::to_string(part); })
+      all += std::to_string(part);
+    else
+      all += part;
+  };
+  (add(parts), ...);
+  return all;
+}
+
+/// Throws Error INVALID_ARGUMENT with that text.
+template <class... Parts>
+[[noreturn]] void invalid(const Parts&... parts) {
+  throw Error(IRONCL_INVALID_ARGUMENT, 0, text_of(parts...));
+}
 
 /// Elements begin to end - 1 of an axis.
 struct Range {
@@ -53,8 +72,8 @@ struct Partition {
   static Partition even(std::string axis, std::int64_t size, int ranks, std::int64_t unit = 1, std::int64_t block = 1,
                         bool replicate = false) {
     if (size < 0 || ranks < 1 || unit < 1)
-      invalid("a partition of " + std::to_string(size) + " over " + std::to_string(ranks) + " ranks in units of " +
-              std::to_string(unit) + ": sizes are at least 0, ranks and units at least 1");
+      invalid("a partition of ", size, " over ", ranks, " ranks in units of ", unit,
+              ": sizes are at least 0, ranks and units at least 1");
     Partition made{std::move(axis), size, std::max<std::int64_t>(block, 1)};
     const std::int64_t units = (size + unit - 1) / unit, each = units / ranks, more = units % ranks;
     for (std::int64_t rank = 0; rank < ranks; ++rank) {
@@ -78,22 +97,20 @@ struct Partition {
 
   /// Number of ranks that hold some of it.
   int active() const {
-    return static_cast<int>(std::count_if(ranges.begin(), ranges.end(), [](Range one) { return one.size() != 0; }));
+    return static_cast<int>(std::ranges::count_if(ranges, [](Range one) { return one.size() != 0; }));
   }
 
   /// "n 1536 = 0..767 | 768..1535, blocks of 128"; "; ragged: 1, 3" where ranks begin inside a block.
   std::string text() const {
-    std::string all = axis + " " + std::to_string(size) + " =";
+    std::string all = text_of(axis, " ", size, " =");
     for (std::size_t rank = 0; rank < ranges.size(); ++rank) {
       const Range one = ranges[rank];
       all += rank == 0 ? " " : " | ";
-      all += one.size() == 0 ? "none" : std::to_string(one.begin) + ".." + std::to_string(one.end - 1);
+      all += one.size() == 0 ? "none" : text_of(one.begin, "..", one.end - 1);
     }
-    all += block > 1 ? ", blocks of " + std::to_string(block) : "";
-    for (const char* before = "; ragged: "; const int rank : ragged()) {
-      all += before + std::to_string(rank);
-      before = ", ";
-    }
+    if (block > 1) all += text_of(", blocks of ", block);
+    for (const char* before = "; ragged: "; const int rank : ragged())
+      all += text_of(std::exchange(before, ", "), rank);
     return all;
   }
 };
@@ -135,9 +152,8 @@ inline Slice slice(const WeightsDesc& b, const std::vector<Range>& rows, Range c
   for (const Range& range : rows) {
     if (outside(range, b.n) || outside(cols, b.k) ||
         (b.dtype == IRONCL_F4_E2M1 && (cols.begin % 2 != 0 || cols.size() % 2 != 0)))
-      invalid("rows " + std::to_string(range.begin) + " to " + std::to_string(range.end) + " and columns " +
-              std::to_string(cols.begin) + " to " + std::to_string(cols.end) + " are outside of B [" +
-              std::to_string(b.n) + ", " + std::to_string(b.k) + "], or cut a pair of e2m1 columns");
+      invalid("rows ", range.begin, " to ", range.end, " and columns ", cols.begin, " to ", cols.end,
+              " are outside of B [", b.n, ", ", b.k, "], or cut a pair of e2m1 columns");
     for (std::int64_t row = range.begin; row < range.end; ++row) from.push_back(row);
   }
   part.n = static_cast<std::int64_t>(from.size());

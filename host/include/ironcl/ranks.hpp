@@ -89,6 +89,11 @@ struct Shards {
   }
 };
 
+/// The type that activations come in.
+inline ironcl_dtype x_type(const GemmDesc& problem) {
+  return problem.a_source != IRONCL_DTYPE_NONE ? problem.a_source : problem.a;
+}
+
 /// Elements along k that share a scale in both operands; 0: one scale spans all of k.
 inline std::int64_t k_block(const GemmDesc& whole) {
   const bool quantised = whole.a_scale.dtype != IRONCL_DTYPE_NONE;
@@ -107,7 +112,7 @@ inline Shards shard(const GemmDesc& whole, int ranks, const Choices& choices) {
     std::int64_t end = 0;
     for (const Range& one : made.ranges) end = one.begin == end && one.end >= end ? one.end : -1;
     if (end != made.size || made.ranges.size() != static_cast<std::size_t>(ranks))
-      invalid("the ranges of " + made.text() + " are not " + std::to_string(ranks) + " contiguous ones from 0");
+      invalid("the ranges of ", made.text(), " are not ", ranks, " contiguous ones from 0");
   };
   if (whole.activation != 0) invalid("a product with an activation is not split; split gate and up as parts");
   Shards shards;
@@ -122,8 +127,7 @@ inline Shards shard(const GemmDesc& whole, int ranks, const Choices& choices) {
       shards.first.push_back(first);
       first += part.rows;
     }
-    if (first != whole.n)
-      invalid("the parts have " + std::to_string(first) + " rows together, B has " + std::to_string(whole.n));
+    if (first != whole.n) invalid("the parts have ", first, " rows together, B has ", whole.n);
     if (shards.rows.size() == 1) check(shards.rows[0]);
     return shards;
   }
@@ -137,8 +141,7 @@ inline Shards shard(const GemmDesc& whole, int ranks, const Choices& choices) {
   check(shards.cols);
   if (const std::vector<int> ragged = shards.cols.ragged(); !ragged.empty() && !choices.ragged) {
     const std::int64_t begin = shards.cols_of(ragged[0]).begin;
-    invalid("rank " + std::to_string(ragged[0]) + " begins at k = " + std::to_string(begin) + ", " +
-            std::to_string(begin % block) + " elements inside a group of " + std::to_string(block) +
+    invalid("rank ", ragged[0], " begins at k = ", begin, ", ", begin % block, " elements inside a group of ", block,
             ": activations would be quantised in other groups than in the whole layer. Give ranges of whole groups, "
             "which may be uneven, or ask for ragged ranges, which compute another function");
   }
@@ -220,8 +223,7 @@ class Product {
     device_ = device;
     if (desc.bias != IRONCL_DTYPE_NONE) {
       if (whole.bias.size() != bytes_of_elements(desc.bias, whole.problem.n))
-        invalid("the bias has " + std::to_string(whole.bias.size()) + " bytes, the layer has " +
-                std::to_string(whole.problem.n) + " rows");
+        invalid("the bias has ", whole.bias.size(), " bytes, the layer has ", whole.problem.n, " rows");
       std::vector<std::byte> bias;
       for (const Range& range : rows) {
         const auto part =
@@ -239,9 +241,7 @@ class Product {
   }
 
   explicit operator bool() const noexcept { return static_cast<bool>(gemm_); }
-  ironcl_dtype x_type() const noexcept {
-    return problem_.a_source != IRONCL_DTYPE_NONE ? problem_.a_source : problem_.a;
-  }
+  ironcl_dtype x_type() const { return ranks::x_type(problem_); }
   const GemmDesc& problem() const noexcept { return problem_; }
   const Gemm& gemm() const noexcept { return gemm_; }
   std::uint64_t bytes_read() const noexcept { return bytes_read_; }
@@ -347,7 +347,22 @@ Times in_chunks(std::int64_t m, int chunks, std::span<std::byte> memory, std::si
 }
 
 /// What ranks must agree on in a call.
-inline std::string rows_of(std::int64_t m) { return "a call of " + std::to_string(m) + " rows"; }
+inline std::string rows_of(std::int64_t m) { return text_of("a call of ", m, " rows"); }
+
+/// What is wrong with a call of x [m, x_cols] and d [m, d_cols]; nothing where their bytes are right.
+struct CallSizes {
+  ironcl_dtype x = IRONCL_DTYPE_NONE, d = IRONCL_DTYPE_NONE;
+  std::int64_t x_cols = 0, d_cols = 0, most = 0;
+
+  Failure check(std::int64_t m, std::size_t x_bytes, std::size_t d_bytes) const {
+    if (m >= 0 && m <= most && x_bytes == bytes_of_elements(x, m * x_cols) &&
+        d_bytes == bytes_of_elements(d, m * d_cols))
+      return {};
+    return {IRONCL_INVALID_ARGUMENT, 0,
+            text_of(rows_of(m), " with ", x_bytes, " bytes of x and ", d_bytes, " of d; x is [m, ", x_cols,
+                    "], d is [m, ", d_cols, "], m at most ", most)};
+  }
+};
 
 /// Makes D [m, n] of type `out` on every rank: adds the f32 partial results of the ranks `from` in rank order and
 /// rounds once. A single rank has computed D itself. `memory`, `compute`: see in_chunks. Ranks must have the
@@ -360,7 +375,7 @@ Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, con
   const bool alone = from.size() == 1;
   const ironcl_dtype type = alone ? out : ironcl_dtype{IRONCL_F32};
   const std::size_t row = bytes_of_elements(type, n), out_row = bytes_of_elements(out, n);
-  const auto contributes = [&](int rank) { return std::find(from.begin(), from.end(), rank) != from.end(); };
+  const auto contributes = [&](int rank) { return std::ranges::find(from, rank) != from.end(); };
   const auto bytes = [](Range rows, std::size_t width) { return static_cast<std::size_t>(rows.size()) * width; };
   const auto shared = [&](Range rows) { return !alone && bytes(rows, row) > group.settings().gather_bytes; };
   // The rows of a chunk that a rank adds up: all of them, or its share.
@@ -421,14 +436,11 @@ Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, con
 
 /// A line with everything that ranks must agree on.
 inline std::string record_of(const char* kind, const GemmDesc& whole, const Choices& choices) {
-  const auto scale = [](const Scale& one) {
-    return std::to_string(one.dtype) + ":" + std::to_string(one.rows) + "x" + std::to_string(one.cols);
-  };
-  return std::string("ironcl ") + ironcl_build_id() + " " + kind + " " + std::to_string(whole.m) + "x" +
-         std::to_string(whole.k) + ":" + std::to_string(whole.k) + "x" + std::to_string(whole.n) + " types " +
-         std::to_string(whole.a_source) + ":" + std::to_string(whole.a) + ":" + std::to_string(whole.b) + ":" +
-         std::to_string(whole.d) + " scales " + scale(whole.a_scale) + "," + scale(whole.b_scale) +
-         (choices.ragged ? " ragged" : "") + " chunks " + std::to_string(choices.chunks) + " " + choices.digest;
+  const auto scale = [](const Scale& one) { return text_of(one.dtype, ":", one.rows, "x", one.cols); };
+  return text_of("ironcl ", ironcl_build_id(), " ", kind, " ", whole.m, "x", whole.k, ":", whole.k, "x", whole.n,
+                 " types ", whole.a_source, ":", whole.a, ":", whole.b, ":", whole.d, " scales ",
+                 scale(whole.a_scale), ",", scale(whole.b_scale), choices.ragged ? " ragged" : "", " chunks ",
+                 choices.chunks, " ", choices.digest);
 }
 
 }  // namespace detail
@@ -463,7 +475,7 @@ class Linear {
   /// Collective. Computes D [m, n] of x [m, k], both row-major without gaps. With choices.own_columns, one of them
   /// has this rank's columns only.
   void run(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
-    Failure wrong = check(m, x, d);
+    Failure wrong = sizes().check(m, x.size(), d.size());
     if (wrong) m = 0;
     spread(m, d, choices_.chunks, std::move(wrong),
            [&](Range rows, std::span<std::byte> to, const detail::Poll& poll) {
@@ -475,7 +487,7 @@ class Linear {
   }
   /// Collective. Like run() in one chunk, but phases wait for one another, so that times() has each by itself.
   void phases(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
-    Failure wrong = check(m, x, d);
+    Failure wrong = sizes().check(m, x.size(), d.size());
     if (wrong) m = 0;
     Times alone;
     group_->together("phases of a call", "", [&] {
@@ -513,19 +525,8 @@ class Linear {
   /// Columns of x and of d as the caller passes them.
   std::int64_t x_cols() const { return own_x() ? shards_.cols_of(group_->rank()).size() : problem_.k; }
   std::int64_t d_cols() const { return !row() && choices_.own_columns ? shards_.width(group_->rank()) : problem_.n; }
-  std::size_t x_bytes(std::int64_t rows) const {
-    return bytes_of_elements(problem_.a_source != IRONCL_DTYPE_NONE ? problem_.a_source : problem_.a,
-                             rows * x_cols());
-  }
-  Failure check(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) const {
-    if (m >= 0 && m <= problem_.m && x.size() == x_bytes(m) &&
-        d.size() == bytes_of_elements(problem_.d, m * d_cols()))
-      return {};
-    return {IRONCL_INVALID_ARGUMENT, 0,
-            detail::rows_of(m) + " with " + std::to_string(x.size()) + " bytes of x and " + std::to_string(d.size()) +
-                " of d; x is [m, " + std::to_string(x_cols()) + "], d is [m, " + std::to_string(d_cols()) +
-                "], m at most " + std::to_string(problem_.m)};
-  }
+  detail::CallSizes sizes() const { return {x_type(problem_), problem_.d, x_cols(), d_cols(), problem_.m}; }
+  std::size_t x_bytes(std::int64_t rows) const { return bytes_of_elements(x_type(problem_), rows * x_cols()); }
   void write(Range rows, std::span<const std::byte> x) {
     product_.write(queue_, x.subspan(x_bytes(rows.begin), x_bytes(rows.size())), rows.size(), x_cols(),
                    own_x() ? 0 : shards_.cols_of(group_->rank()).begin);
@@ -597,10 +598,9 @@ class GatedMlp {
       for (const Whole* one : {&gate, &up})
         if (one->problem.n != down.problem.k || one->problem.d != IRONCL_F32 || one->problem.k != gate.problem.k ||
             one->problem.m != down.problem.m)
-          invalid("gate and up are [" + std::to_string(one->problem.n) + ", " + std::to_string(one->problem.k) +
-                  "] and make f32, as many rows as down has columns: " + std::to_string(down.problem.k));
-      if ((down.problem.a_source != IRONCL_DTYPE_NONE ? down.problem.a_source : down.problem.a) != IRONCL_F32)
-        invalid("down takes f32: describe its problem with x = IRONCL_F32");
+          invalid("gate and up are [", one->problem.n, ", ", one->problem.k,
+                  "] and make f32, as many rows as down has columns: ", down.problem.k);
+      if (x_type(down.problem) != IRONCL_F32) invalid("down takes f32: describe its problem with x = IRONCL_F32");
       Choices row = choices;
       row.split = Split::row;
       row.parts.clear();
@@ -631,30 +631,20 @@ class GatedMlp {
 
   /// Collective. d [m, H] of x [m, H], all of both on every rank.
   void run(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
-    const ironcl_dtype x_type = x_.a_source != IRONCL_DTYPE_NONE ? x_.a_source : x_.a;
-    Failure wrong;
-    if (m < 0 || m > y_.m || x.size() != bytes_of_elements(x_type, m * x_.k) ||
-        d.size() != bytes_of_elements(y_.d, m * y_.n)) {
-      wrong = {IRONCL_INVALID_ARGUMENT, 0,
-               detail::rows_of(m) + "; x is [m, " + std::to_string(x_.k) + "], d is [m, " + std::to_string(y_.n) +
-                   "], m at most " + std::to_string(y_.m)};
-      m = 0;
-    }
+    const ironcl_dtype type = x_type(x_);
+    Failure wrong = detail::CallSizes{type, y_.d, x_.k, y_.n, y_.m}.check(m, x.size(), d.size());
+    if (wrong) m = 0;
     const auto compute = [&](Range rows, std::span<std::byte> to, const detail::Poll& poll) {
       const auto part =
-          x.subspan(bytes_of_elements(x_type, rows.begin * x_.k), bytes_of_elements(x_type, rows.size() * x_.k));
+          x.subspan(bytes_of_elements(type, rows.begin * x_.k), bytes_of_elements(type, rows.size() * x_.k));
       std::vector<Event> made;
       for (detail::Product* one : {&gate_, &up_}) {
         one->write(queue_, part, rows.size(), x_.k, 0);
         made.push_back(one->run(queue_, rows.size()));
       }
-      ActivateArgs args;
-      args.rows = rows.size();
-      args.gate = gate_.d(rows.size());
-      args.up = up_.d(rows.size());
-      args.y = between_.span(0, args.up.size);
-      made.push_back(queue_.run(activate_, args));
-      made.push_back(down_.run(queue_, rows.size(), args.y));
+      const ironcl_span up_d = up_.d(rows.size()), h = between_.span(0, up_d.size);
+      made.push_back(queue_.run(activate_, {.rows = rows.size(), .gate = gate_.d(rows.size()), .up = up_d, .y = h}));
+      made.push_back(down_.run(queue_, rows.size(), h));
       detail::read(queue_, made, down_.d(rows.size()), to, poll);
     };
     times_ = detail::reduce(*group_, m, y_.n, y_.d, active_, choices_.chunks, down_.host_d(), std::move(wrong),

@@ -20,17 +20,15 @@ class Experts {
   Experts(Group& group, const Device& device, const Checkpoint& checkpoint, const std::string& name,
           const ExpertsChoices& choices)
       : group_(&group), choices_(choices) {
-    const std::string record = std::string("ironcl ") + ironcl_build_id() + " experts " + name + " tokens " +
-                               std::to_string(choices.tokens) + " types " + std::to_string(choices.x) + ":" +
-                               std::to_string(choices.y);
+    const std::string record = text_of("ironcl ", ironcl_build_id(), " experts ", name, " tokens ", choices.tokens,
+                                       " types ", choices.x, ":", choices.y);
     group.together("creating a split of experts", record, [&] {
       for (ExpertsInfo& one : checkpoint.experts())
         if (one.name == name) info_ = std::move(one);
       experts_ = Partition::even("experts", info_.experts, group.size());
       const Range mine = experts_.ranges[static_cast<std::size_t>(group.rank())];
       if (mine.size() == 0 && info_.experts != 0)
-        invalid(name + " has " + std::to_string(info_.experts) + " experts for " + std::to_string(group.size()) +
-                " ranks");
+        invalid(name, " has ", info_.experts, " experts for ", group.size(), " ranks");
       ExpertsChoices own = choices;
       own.first_expert = static_cast<std::uint32_t>(mine.begin);
       own.local_experts = static_cast<std::uint32_t>(mine.size());
@@ -51,16 +49,12 @@ class Experts {
   void run(std::int64_t tokens, std::span<const std::byte> x, std::span<std::byte> y,
            std::span<const std::int32_t> ids = {}, std::span<const float> weights = {}) {
     const auto slots = static_cast<std::size_t>(std::max<std::int64_t>(tokens, 0)) * info_.top_k;
-    Failure wrong;
-    if (tokens < 0 || tokens > choices_.tokens || x.size() != bytes_of_elements(choices_.x, tokens * info_.hidden) ||
-        y.size() != bytes_of_elements(choices_.y, tokens * info_.hidden) || ids.size() != weights.size() ||
-        (!ids.empty() && ids.size() != slots)) {
+    const detail::CallSizes sizes{choices_.x, choices_.y, info_.hidden, info_.hidden, choices_.tokens};
+    Failure wrong = sizes.check(tokens, x.size(), y.size());
+    if (!wrong && (ids.size() != weights.size() || (!ids.empty() && ids.size() != slots)))
       wrong = {IRONCL_INVALID_ARGUMENT, 0,
-               detail::rows_of(tokens) + "; x and y are [m, " + std::to_string(info_.hidden) +
-                   "], ids and weights [m, " + std::to_string(info_.top_k) + "] or absent, m at most " +
-                   std::to_string(choices_.tokens)};
-      tokens = 0;
-    }
+               text_of(detail::rows_of(tokens), "; ids and weights are [m, ", info_.top_k, "] or absent")};
+    if (wrong) tokens = 0;
     std::string record = detail::rows_of(tokens);
     const auto compute = [&](Range, std::span<std::byte> to, const detail::Poll& poll) {
       ExpertsArgs args;

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <array>
-#include <atomic>
 #include <chrono>
 #include <cstdio>
 #include <exception>
@@ -84,31 +83,14 @@ class ThreadRanks {
   }
 
  private:
-  /// The sender's bytes; once the sender abandons the message, a copy of them.
-  struct Offer {
-    std::mutex mutex;
-    std::span<const std::byte> bytes;
-    std::vector<std::byte> own;
-    std::atomic<bool> taken = false;
-  };
-  class Sent final : public Transport::Message {
-   public:
-    explicit Sent(std::shared_ptr<Offer> offer) : offer_(std::move(offer)) {}
-    ~Sent() override {
-      const std::lock_guard lock(offer_->mutex);
-      if (offer_->taken) return;
-      offer_->own.assign(offer_->bytes.begin(), offer_->bytes.end());
-      offer_->bytes = offer_->own;
-    }
-    bool done() override { return offer_->taken; }
-
-   private:
-    std::shared_ptr<Offer> offer_;
+  /// A message that has left: its bytes were copied.
+  struct Sent final : Transport::Message {
+    bool done() override { return true; }
   };
   /// From one rank to another: the messages that have arrived and await their receiver, by number.
   struct Box {
     std::uint64_t sent = 0, awaited = 0;
-    std::map<std::uint64_t, std::shared_ptr<Offer>> messages;
+    std::map<std::uint64_t, std::vector<std::byte>> messages;
   };
   class Coming final : public Transport::Message {
    public:
@@ -116,23 +98,20 @@ class ThreadRanks {
         : ranks_(ranks), way_(way), number_(number), bytes_(bytes) {}
     bool done() override {
       if (arrived_) return true;
-      std::shared_ptr<Offer> offer;
+      std::vector<std::byte> sent;
       {
         const std::lock_guard lock(ranks_.mutex_);
         auto& messages = ranks_.boxes_[way_].messages;
         const auto message = messages.find(number_);
         if (message == messages.end()) return false;
-        offer = std::move(message->second);
+        sent = std::move(message->second);
         messages.erase(message);
       }
-      const std::lock_guard lock(offer->mutex);
-      std::copy_n(offer->bytes.begin(), std::min(offer->bytes.size(), bytes_.size()), bytes_.begin());
-      offer->taken = true;
-      if (offer->bytes.size() != bytes_.size())
+      std::copy_n(sent.begin(), std::min(sent.size(), bytes_.size()), bytes_.begin());
+      if (sent.size() != bytes_.size())
         throw Error(IRONCL_INTERNAL, 0,
-                    "rank " + std::to_string(way_.first) + " sent " + std::to_string(offer->bytes.size()) +
-                        " bytes where rank " + std::to_string(way_.second) + " expects " +
-                        std::to_string(bytes_.size()) + "; every rank makes the same calls in the same order");
+                    text_of("rank ", way_.first, " sent ", sent.size(), " bytes where rank ", way_.second,
+                            " expects ", bytes_.size(), "; every rank makes the same calls in the same order"));
       return arrived_ = true;
     }
 
@@ -149,12 +128,11 @@ class ThreadRanks {
     int rank() const override { return rank_; }
     int size() const override { return ranks_.size(); }
     std::unique_ptr<Message> send(int to, std::span<const std::byte> bytes) override {
-      auto offer = std::make_shared<Offer>();
-      offer->bytes = bytes;
+      std::vector<std::byte> copy(bytes.begin(), bytes.end());
       const std::lock_guard lock(ranks_.mutex_);
       Box& box = ranks_.boxes_[{rank_, to}];
-      box.messages[box.sent++] = offer;
-      return std::make_unique<Sent>(std::move(offer));
+      box.messages[box.sent++] = std::move(copy);
+      return std::make_unique<Sent>();
     }
     std::unique_ptr<Message> receive(int from, std::span<std::byte> bytes) override {
       const std::lock_guard lock(ranks_.mutex_);
@@ -293,7 +271,7 @@ class Exchange {
       } else {
         out_[rank] = group.room(kHeadBytes + bytes.size());
         std::memcpy(out_[rank].memory.get(), &head, sizeof head);
-        std::copy(bytes.begin(), bytes.end(), out_[rank].memory.get() + kHeadBytes);
+        std::ranges::copy(bytes, out_[rank].memory.get() + kHeadBytes);
       }
       last = rank;
       for (const Range& part : messages_of(kHeadBytes + bytes.size())) {
@@ -329,8 +307,8 @@ class Exchange {
       if (std::chrono::steady_clock::now() - last > limit) {
         std::array<char, 32> seconds{};
         std::snprintf(seconds.data(), seconds.size(), "%g", static_cast<double>(limit.count()) / 1000);
-        group_->ended_ = "rank " + std::to_string(pending_.front().rank) + " was silent for " + seconds.data() +
-                         " s in '" + phase_ + "'; it hangs or has ended, and the group ends with it";
+        group_->ended_ = text_of("rank ", pending_.front().rank, " was silent for ", seconds.data(), " s in '",
+                                 phase_, "'; it hangs or has ended, and the group ends with it");
         throw Error(IRONCL_TIMEOUT, 0, group_->ended_);
       }
       // Ranks may share cores: a waiting one yields, and after a while sleeps.
@@ -345,13 +323,13 @@ class Exchange {
   Failure failure() {
     for (std::size_t rank = 0; rank < in_.size(); ++rank)
       if (const Head& head = head_of(rank); head.status != IRONCL_OK)
-        return {head.status, head.native, phase_ + ": rank " + std::to_string(rank) + ": " + head.text.data()};
+        return {head.status, head.native, text_of(phase_, ": rank ", rank, ": ", head.text.data())};
     for (std::size_t rank = 1; rank < in_.size(); ++rank) {
       const Head &first = head_of(0), &head = head_of(rank);
       if (std::strcmp(first.text.data(), head.text.data()) != 0)
         return {IRONCL_INVALID_ARGUMENT, 0,
-                phase_ + ": rank " + std::to_string(rank) + " has " + head.text.data() + ", rank 0 has " +
-                    first.text.data() + "; start every rank with the same program, files and arguments"};
+                text_of(phase_, ": rank ", rank, " has ", head.text.data(), ", rank 0 has ", first.text.data(),
+                        "; start every rank with the same program, files and arguments")};
     }
     if (broken_) group_->ended_ = broken_.text;
     return broken_;
