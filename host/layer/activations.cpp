@@ -34,12 +34,12 @@ std::vector<std::byte> bytes_of_rows(const checkpoint::Tensor& tensor, std::int6
 /// The rows of `matrix` that are used; checks both dimensions.
 std::int64_t rows_of(const Matrix& matrix, const ActivationSource& source, const LinearLayer& layer) {
   if (matrix.cols != layer.k)
-    throw checkpoint::Error(ErrorKind::shape, matrix.file.path(), matrix.tensor.name,
+    throw checkpoint::Error(ErrorKind::shape, matrix.tensor,
                             "is {}, but layer {} takes K = {} columns; name a layer that fits with --layer",
                             matrix.tensor.shape_text(), layer.name, layer.k);
   if (source.m && *source.m > matrix.rows)
-    throw checkpoint::Error(ErrorKind::shape, matrix.file.path(), matrix.tensor.name,
-                            "is {}, which has fewer rows than --m {}", matrix.tensor.shape_text(), *source.m);
+    throw checkpoint::Error(ErrorKind::shape, matrix.tensor, "is {}, which has fewer rows than --m {}",
+                            matrix.tensor.shape_text(), *source.m);
   return source.m.value_or(matrix.rows);
 }
 
@@ -89,7 +89,7 @@ Activations from_codes(const ActivationSource& source, const LinearLayer& layer)
   const auto ref = checkpoint::parse_tensor_ref(source.input_q, 2);
   const Matrix codes = checkpoint::load_matrix(ref.file, ref.tensors[0]);
   if (!numerics::is_quantized(codes.tensor.dtype))
-    throw checkpoint::Error(ErrorKind::dtype, ref.file, ref.tensors[0],
+    throw checkpoint::Error(ErrorKind::dtype, codes.tensor,
                             "is {}; --input-q takes e4m3fn, e5m2 or i8 (--input takes f32, f16, bf16)",
                             numerics::name_of(codes.tensor.dtype));
   Activations a;
@@ -164,12 +164,12 @@ Expectation load_expectation(const std::string& text, std::int64_t m, std::int64
   const auto ref = checkpoint::parse_tensor_ref(text, 1);
   const Matrix matrix = checkpoint::load_matrix(ref.file, ref.tensors[0]);
   if (matrix.rows != m || matrix.cols != n)
-    throw checkpoint::Error(ErrorKind::shape, ref.file, ref.tensors[0],
+    throw checkpoint::Error(ErrorKind::shape, matrix.tensor,
                             "is {}, but the result is [{}, {}]; an expectation has the shape of the result",
                             matrix.tensor.shape_text(), m, n);
   if (matrix.tensor.dtype != DType::f64 && !numerics::is_float(matrix.tensor.dtype))
-    throw checkpoint::Error(ErrorKind::dtype, ref.file, ref.tensors[0],
-                            "is {}; an expectation is f64, f32, bf16 or f16", numerics::name_of(matrix.tensor.dtype));
+    throw checkpoint::Error(ErrorKind::dtype, matrix.tensor, "is {}; an expectation is f64, f32, bf16 or f16",
+                            numerics::name_of(matrix.tensor.dtype));
   return {ref.tensors[0], matrix.tensor.dtype, matrix.to_f64()};
 }
 

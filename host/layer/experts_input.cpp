@@ -18,12 +18,10 @@ using checkpoint::ErrorKind;
 using checkpoint::Tensor;
 using numerics::DType;
 
-std::vector<std::int32_t> read_ids(const std::filesystem::path& file, const Tensor& tensor, std::int64_t count,
-                                   std::int64_t experts) {
+std::vector<std::int32_t> read_ids(const Tensor& tensor, std::int64_t count, std::int64_t experts) {
   const bool wide = tensor.dtype_name == "I64";
   if (!wide && tensor.dtype != DType::s32)
-    throw checkpoint::Error(ErrorKind::dtype, file, tensor.name, "is {}; ids of experts are I32 or I64",
-                            tensor.dtype_name);
+    throw checkpoint::Error(ErrorKind::dtype, tensor, "is {}; ids of experts are I32 or I64", tensor.dtype_name);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < ids.size(); ++i) {
     std::int64_t id = 0;
@@ -35,8 +33,7 @@ std::vector<std::int32_t> read_ids(const std::filesystem::path& file, const Tens
       id = narrow;
     }
     if (id >= experts)
-      throw checkpoint::Error(ErrorKind::value, file, tensor.name, "has id {} at {}; the layer has {} experts", id, i,
-                              experts);
+      throw checkpoint::Error(ErrorKind::value, tensor, "has id {} at {}; the layer has {} experts", id, i, experts);
     ids[i] = static_cast<std::int32_t>(std::max<std::int64_t>(id, -1));
   }
   return ids;
@@ -48,21 +45,19 @@ RoutedTokens load_routing(const std::string& text, std::int64_t tokens, const Ex
   const Tensor &ids = file.at(ref.tensors[0]), &weights = file.at(ref.tensors[1]);
   for (const Tensor* tensor : {&ids, &weights}) {
     if (tensor->shape.size() != 2 || tensor->shape[0] < tokens || tensor->shape[1] != form.routing.top_k)
-      throw checkpoint::Error(ErrorKind::shape, ref.file, tensor->name,
+      throw checkpoint::Error(ErrorKind::shape, *tensor,
                               "is {}, expected [{}, {}]: {} experts for each of x's tokens", tensor->shape_text(),
                               tokens, form.routing.top_k, form.routing.top_k);
   }
   if (weights.dtype != DType::f32)
-    throw checkpoint::Error(ErrorKind::dtype, ref.file, weights.name, "is {}; weights of experts are F32",
-                            weights.dtype_name);
+    throw checkpoint::Error(ErrorKind::dtype, weights, "is {}; weights of experts are F32", weights.dtype_name);
   const std::int64_t count = tokens * form.routing.top_k;
-  RoutedTokens routed{read_ids(ref.file, ids, count, form.routing.experts),
+  RoutedTokens routed{read_ids(ids, count, form.routing.experts),
                       std::vector<float>(static_cast<std::size_t>(count))};
   if (count != 0) std::memcpy(routed.weights.data(), weights.data.data(), routed.weights.size() * sizeof(float));
   for (std::size_t i = 0; i < routed.weights.size(); ++i)
     if (!std::isfinite(routed.weights[i]))
-      throw checkpoint::Error(ErrorKind::value, ref.file, weights.name, "has {} at {}; a weight is finite",
-                              routed.weights[i], i);
+      throw checkpoint::Error(ErrorKind::value, weights, "has {} at {}; a weight is finite", routed.weights[i], i);
   return routed;
 }
 

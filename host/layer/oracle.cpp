@@ -412,10 +412,7 @@ Oracle oracle_of(const report::Problem& problem, const Operands& operands) {
 
 RoutedTokens routed_of(const Graph& graph, const Values& values) {
   const std::vector<double>&ids = values[graph.find("ids")].value, &weights = values[graph.find("weights")].value;
-  RoutedTokens routed;
-  for (const double id : ids) routed.ids.push_back(static_cast<std::int32_t>(id));
-  for (const double weight : weights) routed.weights.push_back(static_cast<float>(weight));
-  return routed;
+  return {{ids.begin(), ids.end()}, {weights.begin(), weights.end()}};
 }
 
 }  // namespace ironcl::layer

@@ -113,8 +113,7 @@ InputClips calibrate(const std::filesystem::path& activations, const ClipRule& r
     const auto file = checkpoint::SafetensorsFile::open(path);
     for (const checkpoint::Tensor& tensor : file.tensors()) {
       if (!numerics::is_float(tensor.dtype))
-        throw Error(ErrorKind::dtype, path, tensor.name, "is {}, expected activations of F32, F16 or BF16",
-                    tensor.dtype_name);
+        throw Error(ErrorKind::dtype, tensor, "is {}, expected activations of F32, F16 or BF16", tensor.dtype_name);
       Magnitudes& magnitudes = modules[module_of(tensor.name)];
       for (std::int64_t at = 0; at < tensor.elements(); at += kPiece) {
         values.resize(static_cast<std::size_t>(std::min(kPiece, tensor.elements() - at)));
@@ -123,7 +122,7 @@ InputClips calibrate(const std::filesystem::path& activations, const ClipRule& r
         magnitudes.add(values);
       }
       if (!magnitudes.finite())
-        throw Error(ErrorKind::value, path, tensor.name, "has a NaN or an infinity; record activations without");
+        throw Error(ErrorKind::value, tensor, "has a NaN or an infinity; record activations without");
     }
   }
   InputClips clips;

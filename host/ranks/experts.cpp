@@ -165,21 +165,17 @@ layer::RoutedTokens SpreadExperts::route(std::int64_t tokens, std::span<const st
   layer::Execution call(device_, *steps.runner, tokens, brought);
   const layer::Output output = call.compute();
   const Graph& list = steps.runner->graph();
-  layer::RoutedTokens chosen = routed == nullptr ? layer::RoutedTokens() : *routed;
-  const auto result = [&](auto& to) {
-    to.resize(output.d.size() / sizeof to[0]);
-    copy_bytes(to.data(), output.d.data(), output.d.size());
+  const auto values = [&](const char* name) {
+    const ValueId id = list.find(name);
+    return id == list.result ? layer::values_of<double>(list.values[id].dtype, output.d) : call.left(id, tokens);
   };
-  if (form_.shared_gate)
-    result(shared_weights);
-  else
-    result(chosen.ids);
-  if (routed != nullptr) return chosen;
-  if (form_.shared_gate)
-    for (const double id : call.left(list.find("ids"), tokens)) chosen.ids.push_back(static_cast<std::int32_t>(id));
-  for (const double weight : call.left(list.find("weights"), tokens))
-    chosen.weights.push_back(static_cast<float>(weight));
-  return chosen;
+  if (form_.shared_gate) {
+    const std::vector<double> shared = values("shared weights");
+    shared_weights.assign(shared.begin(), shared.end());
+  }
+  if (routed != nullptr) return *routed;
+  const std::vector<double> ids = values("ids"), weights = values("weights");
+  return {{ids.begin(), ids.end()}, {weights.begin(), weights.end()}};
 }
 
 std::uint64_t SpreadExperts::weights_bytes() const {
