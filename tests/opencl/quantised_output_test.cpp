@@ -38,12 +38,18 @@ std::vector<Output> outputs() {
   Case stream = panel;
   stream.m = 3, stream.a_source = DType::bf16, stream.bias = DType::f32;
   stream.options = {{"variant", "gemm_stream"}, {"floats", "1"}, {"tile_m", "3"}, {"block_n", "64"}};
+  Case dots = panel;
+  dots.options = {{"variant", "gemm_bf16"}, {"tile_m", "4"}, {"block_n", "128"}, {"block_m", "3"}};
+  Case few_dots = stream;
+  few_dots.options = {{"variant", "gemm_stream_bf16"}, {"tile_m", "3"}};
   Case tiled = panel;
   tiled.options = {{"variant", "gemm_tiled"}, {"tile_m", "16"}, {"tile_n", "64"}, {"split_k", "1"}};
   tiled.bias = DType::bf16;
   Case gated = stream;  // 256 columns of totals are 128 of D.
   gated.n = 160, gated.ldd = 168, gated.activation = backend::Activation::silu;
   gated.options = {{"variant", "gemm_stream"}, {"floats", "1"}, {"tile_m", "3"}, {"block_n", "256"}};
+  Case gated_dots = gated;
+  gated_dots.options = {{"variant", "gemm_bf16"}, {"floats", "1"}, {"tile_m", "3"}, {"block_n", "256"}};
   Case later = tiled;
   later.activation = backend::Activation::swiglu_oai, later.activation_limit = 7;
   // On tensor cores of compute capability 9.0: whole tiles and others, rows of D at any byte.
@@ -88,6 +94,11 @@ std::vector<Output> outputs() {
       {panel},
       {panel, DType::e5m2, DType::f32, {0, 0}, {.given = true}},
       {stream, DType::e5m2, DType::e8m0, {1, 32}},
+      {dots},
+      {gated_dots},
+      {dots, DType::i8, DType::e8m0, {1, 64}},
+      {few_dots, DType::e4m3fn, DType::f32, {1, 32}},
+      {few_dots, DType::e4m3fn, DType::f32, {1, 128}, {}, false},
       {tiled, DType::e4m3fn, DType::f32, {1, 64}, {.rounding = numerics::ScaleRounding::power_of_two}, false},
       {tiled, DType::i8, DType::f32, {16, 100}, {}, false},
       {tiled, DType::e4m3fn, DType::e8m0, {5, 100}, {.given = true}, false},

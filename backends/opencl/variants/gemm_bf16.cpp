@@ -27,8 +27,8 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, s
 }
 
 // In multiply-adds of a vector; measured on an AMD core of family 25 (docs/performance/cpu-bf16.md).
-constexpr double kDecoding = 14;       ///< 64 codes of weights into a slot, beside products.
-constexpr double kFetching = 23;       ///< The same where nothing else takes as long: codes come from memory.
+constexpr double kDecoding = 7;        ///< 32 codes of weights into a slot, beside products.
+constexpr double kFetching = 11.5;     ///< The same where nothing else takes as long: codes come from memory.
 constexpr double kScaling = 4;         ///< A vector of sums scaled and added to its total.
 constexpr double kEnoughColumns = 96;  ///< Of a block: wider ones gain nothing where A is in the last cache.
 constexpr int kFewTiles = 3;           ///< Of rows, whose A a core keeps: FEW_TILES of the kernel.
@@ -47,7 +47,6 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   // Of a panel of 32 columns, two vectors, and each k.
   const double rate = bytes_of_element(p) == 1 ? f.dot_products_of_bytes : f.dot_products_of_bf16;
   const double a_row = 2 * (1 / (k_of_product * rate) + kScaling / p.k_group);
-  const double decoding = kDecoding / 2, fetching = kFetching / 2;  // Of a panel and each k.
   // A is read once for each block of columns, two bytes per clock at most: the last cache gives that, and costs a
   // little, memory does not. That of few tiles stays near a core: there narrow blocks are best, whose codes are one
   // stream.
@@ -67,7 +66,7 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
     double multiplied = whole * as_rows(height);
     if (others > 0) multiplied += others * as_rows(1.0 * rest / others);
     const double products = multiplied * a_row * reading(of_matrix);
-    return std::max(products + blocks * decoding, fetching);
+    return std::max(products + blocks * kDecoding, kFetching);
   });
   const double work = rounds(blocks_m * blocks_n, f) * panels * p.k * of_panel / blocks_m;
   return 1e9 * vector_fma_seconds(work, 16, f);
@@ -76,10 +75,12 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 /// The best blocks of tiles of that height.
 Tuning blocks_for(int tile_m, const Features& f, const Problem& p) {
   const std::int64_t tiles = row_tiles(p, std::int64_t{tile_m});
-  Tuning best{{"tile_m", tile_m}, {"block_m", 1}, {"block_n", kBlocksN.front()}, {"floats", 0}};
+  const int narrowest = width_for_d(p, kBlocksN);
+  Tuning best{{"tile_m", tile_m}, {"block_m", 1}, {"block_n", narrowest}, {"floats", 0}};
   Tuning candidate = best;
   double best_ns = estimate_ns(best, p, f);
   for (const int block_n : kBlocksN) {
+    if (block_n % narrowest != 0) continue;
     candidate["block_n"] = block_n;
     for (const int block_m : kBlocksM) {
       candidate["block_m"] = block_m;
@@ -131,9 +132,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 }  // namespace
 
 Variant gemm_bf16() {
-  Variant v = variant_of_narrow_units("gemm_bf16",
-                                      "many rows by dot products of x86 (AVX512-BF16, VNNI for int8); decoded panels "
-                                      "of B in two slots of local memory");
+  Variant v = variant_of_narrow_units("gemm_bf16", "many rows by dot products of x86 (AVX512-BF16, VNNI for int8)");
   v.tunables = {{"tile_m", 8, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14}, "rows of the register tile"},
                 {"block_m", 16, kBlocksM, "tiles of rows per work-group"},
                 {"block_n", 64, kBlocksN, "columns of D per work-group"},
@@ -150,6 +149,7 @@ Variant gemm_bf16() {
   };
   v.numbered_calls = true;
   v.scratch_bytes = one_launch_scratch<one_launch>;
+  v.d_columns = [](const Tuning& t) { return t["block_n"]; };
   v.gate_run = [](const Tuning&, const Problem&) { return 16; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;

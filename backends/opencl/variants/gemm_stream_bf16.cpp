@@ -71,9 +71,8 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 }  // namespace
 
 Variant gemm_stream_bf16() {
-  Variant v = variant_of_narrow_units(
-      "gemm_stream_bf16",
-      "few rows by dot products of x86 (AVX512-BF16): each weight decoded once in registers for all rows");
+  Variant v = variant_of_narrow_units("gemm_stream_bf16",
+                                      "few rows by dot products of x86 (AVX512-BF16), weights decoded in registers");
   v.tunables = {{"tile_m", 4, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10}, "rows of the register tile"},
                 {"block_m", 1, {1, 2, 3, 4, 5, 6, 7, 8}, "tiles of rows per work-group"}};
   v.products.pop_back();  // gemm_bf16 multiplies i8 by i8.
@@ -88,6 +87,7 @@ Variant gemm_stream_bf16() {
   v.activations = [](const Tuning& t, const Problem& p) {
     return group_tiles_form(t["tile_m"], DType::bf16, p.k_group, persistent(t, p) > 0);
   };
+  v.d_columns = [](const Tuning&) { return kPanel; };
   v.gate_run = [](const Tuning&, const Problem&) { return 16; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
@@ -96,8 +96,7 @@ Variant gemm_stream_bf16() {
 }
 
 Variant gemm_stream_bf16_fp4() {
-  return for_weights_of_four_bits(gemm_stream_bf16(),
-                                  "any rows by dot products of x86 (AVX512-BF16), weights of four bits");
+  return for_weights_of_four_bits(gemm_stream_bf16(), "any rows by dot products of x86, weights of four bits");
 }
 
 }  // namespace ironcl::opencl
