@@ -1,15 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl accuracy: what ways of quantising cost, side by side, for a checkpoint's layers or random weights.
-#include <fmt/format.h>
 #include <fnmatch.h>
 
-#include <CLI/CLI.hpp>
-#include <boost/json.hpp>
 #include <cmath>
 #include <random>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "backends/numerics/casts.h"
 #include "backends/words.h"

@@ -2,9 +2,6 @@
 // The options that say what is multiplied.
 #include "host/cli/activation_options.h"
 
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 #include <limits>
 
 #include "host/cli/compare_report.h"

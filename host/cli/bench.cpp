@@ -2,11 +2,8 @@
 // Timing of calls, and the table that is printed as it grows; layers back to back.
 #include "host/cli/bench.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <array>
-#include <optional>
 
 #include "backends/words.h"
 #include "host/cli/command.h"
@@ -168,6 +165,8 @@ void BenchTable::heading() const {
 }
 
 void BenchTable::add(const BenchRow& row) {
+  const Cell verdict = cell(row, "verdict");
+  passed_ = passed_ && (verdict == "pass" || verdict == "unsupported");
   report::Table::Row cells;
   for (const report::Column& one : table_.columns()) cells.push_back(cell(row, one.key));
   table_.add(std::move(cells));
@@ -183,18 +182,15 @@ void BenchTable::add(const BenchRow& row) {
   say_(fmt::format("{} {}\n", line(shown_, texts), why.is_null() ? "" : std::string(why.get_string())));
 }
 
-bool BenchTable::attempt(BenchRow row, const std::function<void(BenchRow& row)>& fill) {
-  bool fine = true;
+void BenchTable::attempt(BenchRow row, const std::function<void(BenchRow& row)>& fill) {
   try {
     fill(row);
-    fine = row.empty() || cell(row, "verdict") == "pass";
   } catch (const Error& error) {
-    fine = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
-    row["verdict"] = fine ? "unsupported" : "error";
+    const bool refused = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
+    row["verdict"] = refused ? "unsupported" : "error";
     row["why"] = error.what();
   }
   if (!row.empty()) add(row);
-  return fine;
 }
 
 void add_check(BenchRow& row, const layer::Check& check) {
@@ -218,7 +214,7 @@ void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, do
 }
 
 void time_chain(const Device& device, const std::function<void(Queue&)>& submit, std::size_t layers, double bytes,
-                const BenchSettings& settings, double copy_bytes_per_second, BenchRow& row) {
+                const BenchSettings& settings, BenchRow& row) {
   Queue queue(device);
   std::vector<double> enqueueing;  // Until a call's last kernel was enqueued.
   const auto run = [&] {
@@ -234,7 +230,7 @@ void time_chain(const Device& device, const std::function<void(Queue&)>& submit,
   timed.kind = IRONCL_TIME_MEASURED;  // By the host, which waits for the whole chain.
   enqueueing.erase(enqueueing.begin(), enqueueing.end() - static_cast<std::ptrdiff_t>(timed.host.count));
   const auto count = static_cast<double>(layers);
-  add_times(row, timed, 0, bytes * count, copy_bytes_per_second);
+  add_times(row, timed, 0, bytes * count, settings.copy_bytes_per_second);
   row["layer_ns"] = timed.host.median / count;
   row["enqueue_ns"] = tuning::summarize(enqueueing).median / count;
   row["layers"] = static_cast<std::int64_t>(layers);
@@ -249,9 +245,9 @@ BenchTable chain_table(BenchTable::Say say) {
       std::move(say)};
 }
 
-bool bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
-                 std::size_t layers, const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table) {
-  return table.attempt({{"device", device.uri()}, {"m", rows}}, [&](BenchRow& row) {
+void bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
+                 std::size_t layers, const BenchSettings& settings, BenchTable& table) {
+  table.attempt({{"device", device.uri()}, {"m", rows}}, [&](BenchRow& row) {
     std::vector<layer::Execution> chain;
     layer::Check worst;
     worst.pass = true;
@@ -275,16 +271,16 @@ bool bench_chain(const Device& device, const std::vector<MeasuredLayer>& product
         [&](Queue& queue) {
           for (layer::Execution& product : chain) product.submit(queue);
         },
-        layers, bytes, settings, copy_bytes_per_second, row);
+        layers, bytes, settings, row);
     row["products"] = static_cast<std::int64_t>(products.size());
     row["variants"] = variants;
   });
 }
 
-bool bench_mlp(const Device& device, const MeasuredLayer& gate_up, const MeasuredLayer& then, std::int64_t rows,
-               std::size_t layers, const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table) {
+void bench_mlp(const Device& device, const MeasuredLayer& gate_up, const MeasuredLayer& then, std::int64_t rows,
+               std::size_t layers, const BenchSettings& settings, BenchTable& table) {
   const BenchRow begin = {{"device", device.uri()}, {"m", rows}, {"form", "two products"}, {"products", 2}};
-  return table.attempt(begin, [&](BenchRow& row) {
+  table.attempt(begin, [&](BenchRow& row) {
     report::Problem both = gate_up.problem, down = then.problem;
     both.m = down.m = rows;
     both.n /= 2;
@@ -313,7 +309,7 @@ bool bench_mlp(const Device& device, const MeasuredLayer& gate_up, const Measure
     row["variants"] = plans[0].variant + ", " + plans[1].variant;
     time_chain(
         device, [&](Queue& queue) { call.submit(queue); }, layers,
-        tuning::least_bytes_of(both) + tuning::least_bytes_of(down), settings, copy_bytes_per_second, row);
+        tuning::least_bytes_of(both) + tuning::least_bytes_of(down), settings, row);
   });
 }
 

@@ -25,7 +25,8 @@ struct BenchSettings {
   std::uint64_t rotate_mib = 256;        ///< Memory through which weights of single products rotate.
   std::int64_t check_rows = 8;
   std::uint64_t seed = 1;
-  double skew = 0;  ///< Of layers of experts: exponent of Zipf's law for the load; 0: even.
+  double copy_bytes_per_second = 0;  ///< Of the device that is measured; 0: not known.
+  double skew = 0;                   ///< Of layers of experts: exponent of Zipf's law for the load; 0: even.
 };
 
 struct Timed {
@@ -53,13 +54,15 @@ class BenchTable {
   void heading() const;
   void add(const BenchRow& row);
   /// Adds the row that `fill` completes, or, where the device refuses or fails, what it says. An emptied row is not
-  /// added. False where the check failed or the device did.
-  bool attempt(BenchRow row, const std::function<void(BenchRow& row)>& fill);
+  /// added.
+  void attempt(BenchRow row, const std::function<void(BenchRow& row)>& fill);
+  bool passed() const noexcept { return passed_; }  ///< No check failed, and no device.
   void say(const std::string& text) const { say_(text); }
   const report::Table& table() const noexcept { return table_; }
 
  private:
   report::Table table_;
+  bool passed_ = true;
   std::vector<std::string_view> shown_;
   Say say_;
 };
@@ -72,19 +75,18 @@ void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, do
 
 /// Times `layers` times `submit`, each of `bytes`, with one wait at the end, into the row of a chain.
 void time_chain(const Device& device, const std::function<void(Queue&)>& submit, std::size_t layers, double bytes,
-                const BenchSettings& settings, double copy_bytes_per_second, BenchRow& row);
+                const BenchSettings& settings, BenchRow& row);
 
 BenchTable chain_table(BenchTable::Say say);
 /// The products of `layers` layers, each with a copy of the weights, so that none come from a cache: enqueued in
-/// order on one queue, one wait at the end, as a decode step runs them; each is checked first. False where a check
-/// failed.
-bool bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
-                 std::size_t layers, const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table);
+/// order on one queue, one wait at the end, as a decode step runs them; each is checked first.
+void bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
+                 std::size_t layers, const BenchSettings& settings, BenchTable& table);
 
 /// The gated MLP of gate and up, as one product with the activation, and `down`, for `rows` rows, over `layers`
-/// copies of the weights in turns, back to back. False where the check failed.
-bool bench_mlp(const Device& device, const MeasuredLayer& gate_up, const MeasuredLayer& down, std::int64_t rows,
-               std::size_t layers, const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table);
+/// copies of the weights in turns, back to back.
+void bench_mlp(const Device& device, const MeasuredLayer& gate_up, const MeasuredLayer& down, std::int64_t rows,
+               std::size_t layers, const BenchSettings& settings, BenchTable& table);
 
 /// Bytes of codes and scales of an expert's three matrices.
 double expert_bytes(const layer::ExpertsForm& form, const layer::GatedForm& expert);
@@ -94,17 +96,16 @@ double flops_of(const layer::ExpertsForm& form, std::int64_t tokens);
 BenchTable experts_table(BenchTable::Say say);
 
 /// A layer of experts with so many tokens, which are others in each of a few calls, so that weights come from memory.
-/// False where the check failed.
-bool bench_experts(const Device& device, const layer::ExpertsSource& source, const layer::ExpertsChoices& choices,
-                   const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table);
+void bench_experts(const Device& device, const layer::ExpertsSource& source, const layer::ExpertsChoices& choices,
+                   const BenchSettings& settings, BenchTable& table);
 
 BenchTable ranks_table(BenchTable::Say say);
-/// A layer over ranks in each number of chunks, beside itself on `device` alone. False where a check failed.
-bool bench_ranks(ranks::Launch& launch, const Device& device, const MeasuredLayer& of, const std::vector<int>& chunks,
+/// A layer over ranks in each number of chunks, beside itself on `device` alone.
+void bench_ranks(ranks::Launch& launch, const Device& device, const MeasuredLayer& of, const std::vector<int>& chunks,
                  const ranks::SpreadSettings& split, const BenchSettings& settings, BenchTable& table);
 BenchTable ranks_experts_table(BenchTable::Say say);
 /// Times a layer of experts, each of whose calls routes as the input says.
-bool bench_ranks(ranks::Launch& launch, const Device& device, const layer::ExpertsSource& source,
+void bench_ranks(ranks::Launch& launch, const Device& device, const layer::ExpertsSource& source,
                  const layer::ExpertsChoices& choices, const ranks::SpreadSettings& split,
                  const BenchSettings& settings, BenchTable& table);
 

@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl bench: how fast each device is at each shape, every row with its check's verdict.
-#include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <boost/json.hpp>
 #include <filesystem>
 #include <functional>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "host/cli/bench.h"
 #include "host/cli/command.h"
@@ -99,10 +93,8 @@ class BenchCommand final : public Command {
     report::check_outputs({csv_, json_, markdown_}, inputs_);
     if (ranks_.on())
       return over_ranks(ranks_table(speaker()), [&](const ironcl::Device& device, BenchTable& over) {
-        bool pass = true;
         for (const MeasuredLayer& one : rows)
-          pass = bench_ranks(ranks_.launch(), device, one, chunks_, ranks_.settings(), settings_, over) && pass;
-        return pass;
+          bench_ranks(ranks_.launch(), device, one, chunks_, ranks_.settings(), settings_, over);
       });
     BenchTable table(
         "device layer problem m n k variant accuracy_class config verdict time_ns spread time_kind host_ns gflops "
@@ -111,28 +103,24 @@ class BenchCommand final : public Command {
         "m n k variant accuracy_class verdict time_ns spread gflops gbytes_per_s of_fma_ceiling of_copy_ceiling "
         "max_error_over_bound",
         speaker());
-    const auto measure_all = [&](const ironcl::Device& device, const tuning::Ceilings& ceilings) {
+    on_devices([&](const ironcl::Device& device) {
       table.heading();
-      bool pass = true;
       std::string named;
       for (std::size_t i = 0; i < rows.size(); ++i) {
         if (const std::string& name = rows[i].name; name != named && !name.empty()) say("{}\n", named = name);
         line_.show(
             static_cast<double>(i) / static_cast<double>(rows.size()),
             fmt::format("{}/{} {} on {}, M = {}", i + 1, rows.size(), rows[i].name, device.uri(), rows[i].problem.m));
-        pass = measure(device, ceilings, rows[i], table) && pass;
+        measure(device, rows[i], table);
       }
-      return pass;
-    };
-    const ExitStatus status = on_devices(measure_all);
+    });
     if (share_over_one_) {
       say("shares above 1: of FMA, clocks were higher during the calls than between them; of copy, data came from a "
           "cache (raise --rotate-mib), or was only read, while a copy also writes\n");
     }
     if (!left_out_.empty())
       say("left out: {} layers that cannot be used\n{}", left_out_.size(), layer::to_text(layer::fold(left_out_)));
-    write(table.table());
-    return status;
+    return written(table);
   }
 
   ExitStatus run_chain() {
@@ -155,20 +143,16 @@ class BenchCommand final : public Command {
           "--mlp takes gate_up_proj [2 I, H] and down_proj [H, I]; give a --model that has them, or --shape "
           "2IxH,HxI");
     BenchTable table = chain_table(speaker());
-    const auto measure_all = [&](const ironcl::Device& device, const tuning::Ceilings& ceilings) {
+    on_devices([&](const ironcl::Device& device) {
       table.heading();
-      bool pass = true;
-      for (const std::int64_t rows : shapes_.rows())
-        pass = (mlp_ ? bench_mlp(device, named("gate_up_proj", 0), named("down_proj", 1), rows, chain_, settings_,
-                                 ceilings.bytes_per_second, table)
-                     : bench_chain(device, measured.layers, rows, chain_, settings_, ceilings.bytes_per_second,
-                                   table)) &&
-               pass;
-      return pass;
-    };
-    const ExitStatus status = on_devices(measure_all);
-    write(table.table());
-    return status;
+      for (const std::int64_t rows : shapes_.rows()) {
+        if (mlp_)
+          bench_mlp(device, named("gate_up_proj", 0), named("down_proj", 1), rows, chain_, settings_, table);
+        else
+          bench_chain(device, measured.layers, rows, chain_, settings_, table);
+      }
+    });
+    return written(table);
   }
 
   ExitStatus run_experts(const std::vector<std::int64_t>& all_tokens) {
@@ -183,17 +167,14 @@ class BenchCommand final : public Command {
       refuse_options(*app_, "experts are not cut into chunks; leave {} out", {"--chunks"});
       choices.weakest_accuracy = classes_.front();
       return over_ranks(ranks_experts_table(speaker()), [&](const ironcl::Device& device, BenchTable& over) {
-        bool pass = true;
         for (const std::int64_t tokens : all_tokens) {
           choices.tokens = tokens;
-          pass = bench_ranks(ranks_.launch(), device, *source, choices, ranks_.settings(), settings_, over) && pass;
+          bench_ranks(ranks_.launch(), device, *source, choices, ranks_.settings(), settings_, over);
         }
-        return pass;
       });
     }
     BenchTable table = experts_table(speaker());
-    const auto measure_all = [&](const ironcl::Device& device, const tuning::Ceilings& ceilings) {
-      bool pass = true;
+    on_devices([&](const ironcl::Device& device) {
       for (const numerics::AccuracyClass weakest : classes_) {
         say("{}: {} experts of [{}, {}], {} a token{}\n", form.name, form.routing.experts, form.experts.width,
             form.hidden, form.routing.top_k, form.shared ? ", a shared one" : "");
@@ -201,20 +182,16 @@ class BenchCommand final : public Command {
         choices.weakest_accuracy = weakest;
         for (const std::int64_t tokens : all_tokens) {
           choices.tokens = tokens;
-          pass = bench_experts(device, *source, choices, settings_, ceilings.bytes_per_second, table) && pass;
+          bench_experts(device, *source, choices, settings_, table);
         }
       }
-      return pass;
-    };
-    const ExitStatus status = on_devices(measure_all);
-    write(table.table());
-    return status;
+    });
+    return written(table);
   }
 
   /// Measures on each requested device, and says its ceilings.
-  ExitStatus on_devices(const std::function<bool(const ironcl::Device&, const tuning::Ceilings&)>& measure_all) {
+  void on_devices(const std::function<void(const ironcl::Device&)>& measure_all) {
     const ironcl::Registry registry = ironcl::Registry::discover();
-    bool pass = true;
     for (const ironcl::Device& device : real_devices(registry, uris_)) {
       const tuning::Ceilings ceilings = tuning::ceilings_of(device);
       say("{}: {}{}\n", device.uri(), device.name(),
@@ -222,29 +199,32 @@ class BenchCommand final : public Command {
               ? fmt::format(", measured ceilings {:.4g} GFLOP/s of f32 multiply-adds, {:.4g} GB/s of copying",
                             ceilings.flops / 1e9, ceilings.bytes_per_second / 1e9)
               : std::string());
-      pass = measure_all(device, ceilings) && pass;
+      settings_.copy_bytes_per_second = ceilings.bytes_per_second;
+      measure_all(device);
     }
-    return pass ? ExitStatus::ok : ExitStatus::out_of_bounds;
   }
 
   /// Measures over ranks, and on rank 0's device alone.
   ExitStatus over_ranks(BenchTable table,
-                        const std::function<bool(const ironcl::Device&, BenchTable&)>& measure_all) {
+                        const std::function<void(const ironcl::Device&, BenchTable&)>& measure_all) {
     const ironcl::Registry registry = ironcl::Registry::discover();
     const ironcl::Device device = ranks_.devices(registry, uris_).front();
     say("{} ranks, rank 0 on {}: {}\n", ranks_.launch().size(), device.uri(), device.name());
     table.heading();
-    const bool pass = measure_all(device, table);
-    if (ranks_.writes()) write(table.table());
-    return pass ? ExitStatus::ok : ExitStatus::out_of_bounds;
+    measure_all(device, table);
+    return written(table);
   }
 
-  void write(const report::Table& table) const {
-    if (!csv_.empty()) report::write_file(csv_, report::to_csv(table));
-    if (!json_.empty())
-      report::write_file(json_, report::to_text(json::object{{"rows", report::to_json(table)},
-                                                             {"left_out", layer::to_json(layer::fold(left_out_))}}));
-    if (!markdown_.empty()) report::write_file(markdown_, report::to_markdown(table));
+  ExitStatus written(const BenchTable& of) const {
+    const report::Table& table = of.table();
+    const auto write = [this](const std::string& file, const std::string& text) {
+      if (!file.empty() && ranks_.writes()) report::write_file(file, text);
+    };
+    write(csv_, report::to_csv(table));
+    write(json_, report::to_text(json::object{{"rows", report::to_json(table)},
+                                              {"left_out", layer::to_json(layer::fold(left_out_))}}));
+    write(markdown_, report::to_markdown(table));
+    return of.passed() ? ExitStatus::ok : ExitStatus::out_of_bounds;
   }
 
   std::vector<MeasuredLayer> all_rows() {
@@ -293,13 +273,12 @@ class BenchCommand final : public Command {
     return [this](const std::string& line) { say("{}", line); };
   }
 
-  /// Checks and times one problem; false where the check failed. A device's refusal is a row, not a failure.
-  bool measure(const ironcl::Device& device, const tuning::Ceilings& ceilings, const MeasuredLayer& of,
-               BenchTable& table) {
+  /// Checks and times one problem. A device's refusal is a row, not a failure.
+  void measure(const ironcl::Device& device, const MeasuredLayer& of, BenchTable& table) {
     const report::Problem& problem = of.problem;
     const BenchRow begin = {{"device", device.uri()}, {"layer", of.name}, {"problem", report::to_line(problem)},
                             {"m", problem.m},         {"n", problem.n},   {"k", problem.k}};
-    return table.attempt(begin, [&](BenchRow& row) {
+    table.attempt(begin, [&](BenchRow& row) {
       const layer::MadeOperands operands = layer::make_operands(problem, settings_.seed);
       std::optional<layer::Execution> execution;
       try {
@@ -343,7 +322,7 @@ class BenchCommand final : public Command {
         }
       };
       const Timed timed = cli::measure([&execution] { return execution->run(); }, settings_, between);
-      add_times(row, timed, flops, tuning::least_bytes_of(problem), ceilings.bytes_per_second);
+      add_times(row, timed, flops, tuning::least_bytes_of(problem), settings_.copy_bytes_per_second);
       if (!fma_shares.empty()) row["of_fma_ceiling"] = tuning::summarize(fma_shares).median;
       for (const char* share : {"of_fma_ceiling", "of_copy_ceiling"})
         if (row.contains(share) && row.at(share).get_double() > 1) share_over_one_ = true;

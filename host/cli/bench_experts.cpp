@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole layers of experts.
-#include <fmt/format.h>
 
 #include <algorithm>
 
@@ -58,12 +57,12 @@ BenchTable experts_table(BenchTable::Say say) {
       std::move(say)};
 }
 
-bool bench_experts(const Device& device, const layer::ExpertsSource& source, const layer::ExpertsChoices& choices,
-                   const BenchSettings& settings, double copy_bytes_per_second, BenchTable& table) {
+void bench_experts(const Device& device, const layer::ExpertsSource& source, const layer::ExpertsChoices& choices,
+                   const BenchSettings& settings, BenchTable& table) {
   const ExpertsForm& form = source.form();
   const BenchRow begin = {
       {"device", device.uri()}, {"model", form.name}, {"tokens", choices.tokens}, {"experts", form.routing.experts}};
-  return table.attempt(begin, [&](BenchRow& row) {
+  table.attempt(begin, [&](BenchRow& row) {
     layer::Experts experts(device, source, choices);
     std::vector<ExpertsInput> inputs;
     for (std::size_t i = 0; i < kInputs; ++i)
@@ -82,7 +81,7 @@ bool bench_experts(const Device& device, const layer::ExpertsSource& source, con
     add_times(row, timed, flops_of(form, choices.tokens),
               static_cast<double>(hit) * expert_bytes(form, form.experts) +
                   (form.shared ? expert_bytes(form, *form.shared) : 0),
-              copy_bytes_per_second);
+              settings.copy_bytes_per_second);
     row["hit"] = hit;
     row["rows"] = rows;
     row["variant"] = experts.first_product().variant;

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // A subcommand of ironcl: one file that defines a Command and its maker, and its name in command_line.cpp. What it
-// exits with, and the exception that carries that. Next door: main.cpp (runs it, turns failures into messages).
+// exits with, the exception that carries that, and the command line. Next door: main.cpp (runs it, turns failures
+// into messages).
 #pragma once
 
 #include <fmt/format.h>
@@ -69,6 +70,27 @@ class Command {
 
 /// Every subcommand, in the order of `ironcl --help`.
 std::vector<std::unique_ptr<Command>> all_commands();
+
+/// The parsers of the command and of its subcommands: from words to a subcommand that is ready to run, or to help.
+class CommandLine {
+ public:
+  CommandLine();
+  ~CommandLine();
+  CommandLine(const CommandLine&) = delete;
+  CommandLine& operator=(const CommandLine&) = delete;
+
+  /// Reads the words after the program's name, once: null where `text` is to be shown. Throws CommandError usage,
+  /// which names the word and says what may stand there.
+  Command* parse(std::vector<std::string> words, std::string& text);
+  std::string entered() const;  ///< The subcommand that words named, empty before.
+  std::string help() const;
+
+ private:
+  std::string what_is_wrong(const std::string& text) const;
+
+  std::vector<std::unique_ptr<Command>> commands_;
+  std::unique_ptr<CLI::App> parser_;
+};
 
 std::unique_ptr<Command> make_devices_command();
 std::unique_ptr<Command> make_plugins_command();

@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // The parsers of the command and of its subcommands.
-#include "host/cli/command_line.h"
-
-#include <fmt/format.h>
-
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <sstream>
 
+#include "host/cli/command.h"
 #include "host/include/ironcl/ironcl.h"
 #include "host/report/suggest.h"
 
@@ -110,7 +107,12 @@ CommandLine::~CommandLine() = default;
 
 std::string CommandLine::help() const { return parser_->help(); }
 
-CommandLine::Request CommandLine::parse(std::vector<std::string> words) {
+std::string CommandLine::entered() const {
+  const auto entered = parser_->get_subcommands();
+  return entered.empty() ? std::string() : entered.front()->get_name();
+}
+
+Command* CommandLine::parse(std::vector<std::string> words, std::string& text) {
   const std::vector<const CLI::App*> commands = subcommands_of(*parser_);
   replace_help(words, names_of(commands));
   mark_values_left_out(words, commands);
@@ -118,25 +120,20 @@ CommandLine::Request CommandLine::parse(std::vector<std::string> words) {
   try {
     parser_->parse(words);
   } catch (const CLI::Success& wanted) {  // --help, --version
-    std::ostringstream text;
-    parser_->exit(wanted, text, text);
-    return {nullptr, text.str()};
-  } catch (const CommandError& error) {
-    throw UsageError(parser_->get_subcommands().front()->get_name(), error.what());
+    std::ostringstream shown;
+    parser_->exit(wanted, shown, shown);
+    text = shown.str();
+    return nullptr;
   } catch (const CLI::ParseError& error) {
-    const auto entered = parser_->get_subcommands();
-    const std::string name = entered.empty() ? std::string() : entered.front()->get_name();
-    throw UsageError(name, fmt::format("{}; see ironcl {}{}--help", what_is_wrong(name, error.what()), name,
-                                       name.empty() ? "" : " "));
+    const std::string name = entered();
+    usage("{}; see ironcl {}{}--help", what_is_wrong(error.what()), name, name.empty() ? "" : " ");
   }
-  for (const auto& command : commands_) {
-    if (parser_->got_subcommand(command->name())) return {command.get(), {}};
-  }
-  return {nullptr, help()};  // not reached: a subcommand is required
+  return std::ranges::find(commands_, entered(), &Command::name)->get();
 }
 
 /// `text` is CLI11's own, which does not name the words that it does not know.
-std::string CommandLine::what_is_wrong(const std::string& command, const std::string& text) const {
+std::string CommandLine::what_is_wrong(const std::string& text) const {
+  const std::string command = entered();
   const std::vector<std::string> unknown = parser_->remaining(true);
   if (unknown.empty()) {
     const std::size_t missing = text.find(": 1 required ");

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl compare: runs the layers of a checkpoint on every device and proves that the results agree.
-#include <fmt/format.h>
 #include <fnmatch.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <memory>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "host/cli/activation_options.h"
 #include "host/cli/command.h"

@@ -2,8 +2,6 @@
 // What compare found, as JSON and as text.
 #include "host/cli/compare_report.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <boost/algorithm/string/replace.hpp>
 

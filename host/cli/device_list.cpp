@@ -2,8 +2,6 @@
 // Devices by URI.
 #include "host/cli/device_list.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "host/cli/command.h"

@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl devices: what there is to compute on, and what each device says to a problem.
-#include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <array>
-#include <boost/json.hpp>
 #include <boost/lexical_cast/try_lexical_convert.hpp>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "backends/words.h"
 #include "host/cli/command.h"

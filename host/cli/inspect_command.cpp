@@ -1,16 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl inspect: the linear layers of a checkpoint, and what in it is not quantised; for people, every layer or a
 // line for each kind of them, and for programs.
-#include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <boost/json.hpp>
 #include <map>
-#include <string>
 #include <unordered_set>
-#include <utility>
-#include <vector>
 
 #include "host/checkpoint/block.h"
 #include "host/checkpoint/model.h"

@@ -2,7 +2,6 @@
 // The ironcl command: runs one subcommand, turns every failure into a message and an exit status. Next door:
 // command_line.h (parses).
 #include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <cerrno>
@@ -10,11 +9,9 @@
 #include <exception>
 #include <filesystem>
 #include <new>
-#include <string>
 
 #include "host/checkpoint/error.h"
 #include "host/cli/command.h"
-#include "host/cli/command_line.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/report/file.h"
 #include "host/report/print.h"
@@ -49,28 +46,32 @@ ExitStatus status_of(const ironcl::Error& error) {
   }
 }
 
-/// Runs the subcommand, or shows the text of --help or --version.
-int run(const ironcl::cli::CommandLine::Request& request) {
-  const std::string name = request.command == nullptr ? std::string() : request.command->name();
+/// Runs the subcommand that the words name, or shows the text of --help or --version.
+int run(ironcl::cli::CommandLine& line, const std::vector<std::string>& words) {
+  const auto failed = [&line](ExitStatus status, const std::string& text) {
+    return fail(line.entered(), status, text);
+  };
   try {
-    if (request.command == nullptr) ironcl::report::print_text(request.text);
-    const ExitStatus status = request.command == nullptr ? ExitStatus::ok : request.command->run();
+    std::string text;
+    ironcl::cli::Command* const command = line.parse(words, text);
+    ironcl::report::print_text(text);
+    const ExitStatus status = command == nullptr ? ExitStatus::ok : command->run();
     ironcl::report::flush_output();
     return static_cast<int>(status);
   } catch (const CommandError& error) {
-    return fail(name, error.status(), error.what());
+    return failed(error.status(), error.what());
   } catch (const ironcl::checkpoint::Error& error) {
-    return fail(name, ExitStatus::bad_input, error.what());
+    return failed(ExitStatus::bad_input, error.what());
   } catch (const ironcl::Error& error) {
-    return fail(name, status_of(error), error.what());
+    return failed(status_of(error), error.what());
   } catch (const ironcl::report::FileError& error) {
-    return fail(name, ExitStatus::bad_input, error.what());
+    return failed(ExitStatus::bad_input, error.what());
   } catch (const std::filesystem::filesystem_error& error) {
-    return fail(name, ExitStatus::bad_input, text_of(error));
+    return failed(ExitStatus::bad_input, text_of(error));
   } catch (const std::bad_alloc&) {
-    return fail(name, ExitStatus::out_of_bounds, "out of memory; try fewer rows (--m) or one layer (--layer)");
+    return failed(ExitStatus::out_of_bounds, "out of memory; try fewer rows (--m) or one layer (--layer)");
   } catch (const std::exception& error) {
-    return fail(name, ExitStatus::out_of_bounds, error.what());
+    return failed(ExitStatus::out_of_bounds, error.what());
   }
 }
 
@@ -91,9 +92,5 @@ int main(int argc, char** argv) {
     ironcl::report::print_error_text(line.help());
     return static_cast<int>(ExitStatus::usage);
   }
-  try {
-    return run(line.parse({argv + 1, argv + argc}));
-  } catch (const ironcl::cli::UsageError& error) {
-    return fail(error.command(), ExitStatus::usage, error.what());
-  }
+  return run(line, {argv + 1, argv + argc});
 }

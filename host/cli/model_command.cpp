@@ -1,13 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl model: what the published fp8 kernel would cost on a TPU, by the Ironwood model; block sizes; schedules.
-#include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <boost/json.hpp>
 #include <map>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "backends/words.h"
 #include "host/checkpoint/model.h"

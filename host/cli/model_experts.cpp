@@ -2,13 +2,8 @@
 // A layer of experts on the Ironwood model.
 #include "host/cli/model.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <boost/json.hpp>
 #include <limits>
-#include <optional>
-#include <utility>
 
 #include "host/cli/command.h"
 #include "host/layer/synthetic.h"

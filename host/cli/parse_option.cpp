@@ -2,9 +2,6 @@
 // Shared options, and option texts as values.
 #include "host/cli/parse_option.h"
 
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cmath>
 

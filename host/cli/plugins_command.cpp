@@ -1,10 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl plugins: the load report, why each file was or was not taken.
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
-#include <boost/json.hpp>
-#include <string>
 
 #include "host/cli/command.h"
 #include "host/cli/parse_option.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/cli/progress_line.h"
 
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include <algorithm>

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl quantize: a checkpoint folder into a quantised one, into another format, or back.
-#include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
-#include <boost/json.hpp>
 #include <cmath>
 #include <functional>
 #include <limits>
 #include <map>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <vector>
 
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/names.h"

@@ -2,9 +2,6 @@
 // Ranks of a command, and who would hold what of a checkpoint.
 #include "host/cli/ranks_options.h"
 
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cmath>

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl run: one layer on one device, the result as safetensors.
-#include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
 #include <cstdio>
-#include <string>
 
 #include "host/checkpoint/safetensors_writer.h"
 #include "host/cli/activation_options.h"

@@ -2,9 +2,6 @@
 // Shapes, rows and types to measure.
 #include "host/cli/shape_options.h"
 
-#include <fmt/format.h>
-
-#include <CLI/CLI.hpp>
 #include <algorithm>
 
 #include "backends/words.h"

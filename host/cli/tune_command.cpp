@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl tune: finds the fastest right configuration of each shape on a device and keeps it in tuned tables.
 // Next door: host/tuning/search.h (one problem), host/tuning/product.h (its table).
-#include <fmt/format.h>
 
-#include <CLI/CLI.hpp>
 #include <algorithm>
-#include <boost/json.hpp>
 #include <cmath>
 #include <csignal>
 #include <functional>
-#include <optional>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "host/cli/command.h"
 #include "host/cli/device_list.h"
