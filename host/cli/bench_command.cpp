@@ -114,10 +114,9 @@ class BenchCommand final : public Command {
         measure(device, rows[i], table);
       }
     });
-    if (share_over_one_) {
+    if (share_over_one_)
       say("shares above 1: of FMA, clocks were higher during the calls than between them; of copy, data came from a "
           "cache (raise --rotate-mib), or was only read, while a copy also writes\n");
-    }
     if (!left_out_.empty())
       say("left out: {} layers that cannot be used\n{}", left_out_.size(), layer::to_text(layer::fold(left_out_)));
     return written(table);

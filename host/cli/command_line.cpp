@@ -145,9 +145,8 @@ std::string CommandLine::what_is_wrong(const std::string& text) const {
   if (command.empty()) {
     const auto word = std::find_if(unknown.begin(), unknown.end(),
                                    [](const std::string& text_) { return !text_.starts_with("-"); });
-    if (word != unknown.end()) {
+    if (word != unknown.end())
       return fmt::format("there is no command '{}'{}", *word, report::did_you_mean(*word, names_of(commands)));
-    }
     return option == unknown.end() ? text : fmt::format("a command comes first; there is no option {}", *option);
   }
   if (option == unknown.end()) return fmt::format("'{}' is not expected here", unknown.front());

@@ -168,12 +168,11 @@ class CompareCommand final : public Command {
   void check_options(const std::vector<const checkpoint::LinearLayer*>& layers,
                      const std::vector<WholeLayer>& whole) const {
     const std::size_t count = layers.size() + whole.size();
-    if (!expect_.empty() && count > 1) {
+    if (!expect_.empty() && count > 1)
       usage(
           "--expect is about one layer, but {} match; choose one with --layer, such as "
           "--layer {}",
           count, shell_word(layers.empty() ? whole.front().source->form().name : layers.front()->name));
-    }
     if (!operands_.routing.empty() && (!layers.empty() || whole.size() != 1))
       usage(
           "--routing is about one layer of experts; name it with --layer, such as --layer "

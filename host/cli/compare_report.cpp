@@ -56,10 +56,9 @@ std::string remarks(const CompareReport& report, const CaseReport& layer) {
   };
   const auto elements = static_cast<std::size_t>(layer.problem.m * layer.problem.n);
   if (elements == 0) text += fmt::format("{}: 0 rows, so there was no element to compare\n", layer.layer);
-  if (layer.undefined != 0) {
+  if (layer.undefined != 0)
     text += fmt::format("{}: {} of {} elements are NaN in the oracle too (NaN codes or NaN activations)\n",
                         layer.layer, layer.undefined, elements);
-  }
   for (const DeviceReport& device : layer.devices) {
     if (device.verdict == Verdict::pass || device.verdict == Verdict::unsupported) continue;
     text += fmt::format("FAIL {} on {}: {}\n", layer.layer, name_of(device).text(), device.reason);
@@ -112,12 +111,11 @@ std::string verdict_line(const CompareReport& report) {
     return fmt::format("FAIL: {} of {} out of bounds or not computed\n", wrong, all);
   if (const std::size_t missed = count_if(report, is_missed); missed != 0 || report.cases.empty())
     return fmt::format("FAIL: {} of {} ran on no device, so nothing is proven\n", missed, all);
-  if (const std::size_t alone = count_if(report, is_of_models); alone != 0) {
+  if (const std::size_t alone = count_if(report, is_of_models); alone != 0)
     return fmt::format(
         "MODEL ONLY: {} of {} ran on no device but the model, which agrees with the oracle: that says "
         "nothing of a real device\n",
         alone, all);
-  }
   std::int64_t elements = 0;
   std::size_t runs = 0;
   for (const CaseReport& layer : report.cases) {
@@ -287,9 +285,8 @@ std::string closing_text(const CompareReport& report) {
       "\nerror/bound: the largest error of an element, over the bound of that element; 1 is the limit.\n"
       "time: of one cold call, on the device's clock; modelled times are of a machine that is not present.\n";
   const bool narrow = !report.cases.empty() && report.cases.front().problem.d != numerics::DType::f32;
-  if (narrow) {
+  if (narrow)
     text += "Rounding to a 16-bit result takes up nearly all of its bound, so a ratio close to 1 is usual there.\n";
-  }
   text += "\n";
   std::size_t remarked = 0;
   for (const CaseReport& layer : report.cases) {
@@ -299,10 +296,9 @@ std::string closing_text(const CompareReport& report) {
   if (remarked > kMostRemarks)
     text += fmt::format("and {} more layers with remarks; --json FILE has every one\n", remarked - kMostRemarks);
   text += skipped(report);
-  if (!report.left_out.empty()) {
+  if (!report.left_out.empty())
     text += fmt::format("left out: {} that could not be run\n{}", layers_text(report.left_out.size()),
                         layer::to_text(layer::fold(report.left_out)));
-  }
   if (!report.missing.empty()) text += report.missing + "\n";
   return text + verdict_line(report);
 }

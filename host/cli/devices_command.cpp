@@ -42,9 +42,7 @@ std::optional<std::array<std::int64_t, 3>> sizes_of(const std::string& text) {
 report::Problem problem_of(const std::string& text) {
   if (text.find(':') == std::string::npos) {
     const auto sizes = sizes_of(text);
-    if (!sizes) {
-      usage("--explain {}: write M,N,K such as 16,1024,3072 or 16x1024x3072, or a problem line", text);
-    }
+    if (!sizes) usage("--explain {}: write M,N,K such as 16,1024,3072 or 16x1024x3072, or a problem line", text);
     const auto [m, n, k] = *sizes;
     return report::parse_problem(
         fmt::format("--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 {}x{}:{}x{}", m, k, k, n));

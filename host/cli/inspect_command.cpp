@@ -329,11 +329,10 @@ std::string inspect_complaints(const Checkpoint& checkpoint) {
   }
   std::string text;
   if (checkpoint.problem()) text = fmt::format("ironcl inspect: {}\n", checkpoint.problem()->what());
-  for (const layer::Complaint& complaint : layer::fold(left_out)) {
+  for (const layer::Complaint& complaint : layer::fold(left_out))
     text += complaint.count == 1 ? fmt::format("ironcl inspect: {}\n", broken[complaint.first]->problem->what())
                                  : fmt::format("ironcl inspect: {} layers like {}: {}\n", complaint.count,
                                                complaint.layers, complaint.reason);
-  }
   // What is wrong with a matrix is said of it; of a layer of experts, what it lacks.
   for (const checkpoint::ExpertsLayer& layer : checkpoint.experts())
     if (is_damaged(layer) && text.find(layer.problem->what()) == std::string::npos)

@@ -213,9 +213,8 @@ class ModelCommand final : public Command {
       return run_on(device);
     } catch (const ironcl::Error& error) {
       if (error.status() == IRONCL_INVALID_ARGUMENT) usage("{}", error.what());
-      if (error.status() == IRONCL_UNIMPLEMENTED) {
+      if (error.status() == IRONCL_UNIMPLEMENTED)
         fail(ExitStatus::no_device, "{} is not a model: {}", device.uri(), error.what());
-      }
       throw;
     }
   }
@@ -320,9 +319,7 @@ class ModelCommand final : public Command {
   }
 
   ExitStatus run_experts(const ironcl::Device& device) {
-    if (search_) {
-      usage("--search with --experts: the grouped kernels choose by rules of their own");
-    }
+    if (search_) usage("--search with --experts: the grouped kernels choose by rules of their own");
     experts_.program = plan_["program"];
     check(experts_);
     ModelOptions model = options_;

@@ -100,17 +100,12 @@ void check(const ExpertOptions& options) {
                                      {options.intermediate, "--intermediate"}}) {
     if (size == 0) usage("{} is missing: --experts models a whole layer", option);
   }
-  if (options.top_k > options.experts) {
-    usage("--top-k {} is more than --experts {}", options.top_k, options.experts);
-  }
-  if (options.tokens > std::numeric_limits<std::int32_t>::max() / options.top_k) {
+  if (options.top_k > options.experts) usage("--top-k {} is more than --experts {}", options.top_k, options.experts);
+  if (options.tokens > std::numeric_limits<std::int32_t>::max() / options.top_k)
     usage("--tokens {} by --top-k {}: at most 2^31 - 1 rows", options.tokens, options.top_k);
-  }
   const bool known = options.program.empty() || options.program == kFused ||
                      std::find(std::begin(kGrouped), std::end(kGrouped), options.program) != std::end(kGrouped);
-  if (!known) {
-    usage("--program {} with --experts; gmm_v1, gmm_v2 and fused_moe are accepted", options.program);
-  }
+  if (!known) usage("--program {} with --experts; gmm_v1, gmm_v2 and fused_moe are accepted", options.program);
 }
 
 json::object model_experts(const ironcl::Device& device, const ExpertOptions& options, const ModelOptions& model) {
@@ -220,9 +215,7 @@ json::object experts_trace(const ironcl::Device& device, const ExpertOptions& op
     if (trace.contains("refused")) continue;
     for (json::value& event : trace.at("traceEvents").as_array()) {
       event.as_object()["pid"] = process;
-      if (event.at("name") == json::value("process_name")) {
-        event.at("args").as_object()["name"] = name + ", modelled";
-      }
+      if (event.at("name") == json::value("process_name")) event.at("args").as_object()["name"] = name + ", modelled";
       events.push_back(std::move(event));
     }
     other[name] = std::move(trace.at("otherData"));

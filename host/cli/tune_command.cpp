@@ -246,10 +246,9 @@ class TuneCommand final : public Command {
     for (std::size_t rest = next_; rest < todo_.size(); ++rest) report.not_reached(todo_[rest].problem);
     std::signal(SIGINT, previous);
     report.finish(device_, budget_, seconds_now() - start_, interrupted != 0 ? "interrupted" : "");
-    if (!measured.left_out.empty()) {
+    if (!measured.left_out.empty())
       say("left out: {} layers that cannot be used\n{}", measured.left_out.size(),
           layer::to_text(layer::fold(measured.left_out)));
-    }
     if (!json_.empty()) report.write_json(json_, measured.left_out);
     // Ended by the signal, as whoever sent it expects; what was found is saved.
     if (interrupted != 0) {

@@ -229,9 +229,8 @@ OutputFile::~OutputFile() = default;
 void OutputFile::write_at(std::uint64_t offset, std::string_view bytes) {
   State& state = *state_;
   if (state.file) {
-    if (const int code = write_all(state.file.get(), bytes, static_cast<off_t>(offset)); code != 0) {
+    if (const int code = write_all(state.file.get(), bytes, static_cast<off_t>(offset)); code != 0)
       fail(state.named, code);
-    }
     return;
   }
   state.gathered.resize(std::max<std::size_t>(state.gathered.size(), offset + bytes.size()));

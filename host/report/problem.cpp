@@ -83,9 +83,8 @@ void parse_shape(std::string_view word, Problem* problem) {
     }
   }
   if (!ok) fail("'{}' is neither an option nor a shape MxK:KxN such as 16x1024:1024x3072", word);
-  if (sizes[1] != sizes[2]) {
+  if (sizes[1] != sizes[2])
     fail("'{}' has K = {} on the left and {} on the right; they must be equal", word, sizes[1], sizes[2]);
-  }
   if (sizes[1] == 0 || sizes[3] == 0) fail("'{}' has K or N of 0; only M may be 0", word);
   problem->m = sizes[0];
   problem->k = sizes[1];
@@ -124,9 +123,8 @@ Options options_of(const ironcl_chain* chain) {
     if (++length > kLongest) throw ProblemError("the chain of a description does not end");
     if ((link->type & ~IRONCL_CHAIN_REQUIRED) != IRONCL_CHAIN_OPTIONS) continue;
     const auto* options = reinterpret_cast<const ironcl_options*>(link);
-    if (link->struct_size < sizeof *options || (options->count != 0 && options->items == nullptr)) {
+    if (link->struct_size < sizeof *options || (options->count != 0 && options->items == nullptr))
       throw ProblemError("the options of a description have no items");
-    }
     for (std::uint32_t i = 0; i < options->count; ++i) {
       const auto& [key, value] = options->items[i];
       if (key == nullptr || value == nullptr) throw ProblemError("an option of a description has a NULL in it");
@@ -149,9 +147,8 @@ ScaleGrid parse_grid(std::string_view text) {
   const auto side = [&](std::string_view part) {
     if (part == "all") return std::int64_t{0};
     const auto size = parse_size(part);
-    if (!size || *size > std::numeric_limits<std::uint32_t>::max()) {
+    if (!size || *size > std::numeric_limits<std::uint32_t>::max())
       throw ProblemError(fmt::format("'{}' is not a block; write ROWSxCOLS such as 128x128, 1x128 or 1xall", text));
-    }
     return *size;
   };
   if (const auto at = text.find('@'); at != std::string_view::npos) {
@@ -199,13 +196,11 @@ std::string to_line(const Problem& problem) {
     add(fmt::format("--activation={}", kActivations[static_cast<std::size_t>(problem.activation)]));
     if (problem.activation_limit != 0) add(fmt::format("--activation-limit={}", problem.activation_limit));
   }
-  if (problem.weakest_accuracy != AccuracyClass::f32) {
+  if (problem.weakest_accuracy != AccuracyClass::f32)
     add(fmt::format("--accuracy={}", numerics::name_of(problem.weakest_accuracy)));
-  }
-  if (problem.grouping != Grouping::none) {
+  if (problem.grouping != Grouping::none)
     add(fmt::format("--grouping={}:{}", problem.grouping == Grouping::masked ? "masked" : "contiguous",
                     problem.matrices));
-  }
   if (problem.a_rows != 0) add(fmt::format("--gather={}", problem.a_rows));
   if (problem.repeatable) add("--repeatable");
   for (const auto& [key, value] : problem.options) add(fmt::format("--opt={}={}", key, value));
@@ -258,9 +253,8 @@ Problem parse_problem(std::string_view line) {
       const auto parts = words::split(value, ':');
       const std::int64_t count = parts.size() == 2 ? parse_size(parts[1]).value_or(0) : 0;
       const bool known = parts[0] == "contiguous" || parts[0] == "masked";
-      if (!known || count == 0 || count > std::numeric_limits<std::uint32_t>::max()) {
+      if (!known || count == 0 || count > std::numeric_limits<std::uint32_t>::max())
         fail("'{}' should be contiguous:COUNT or masked:COUNT", word);
-      }
       problem.grouping = parts[0] == "masked" ? Grouping::masked : Grouping::contiguous;
       problem.matrices = count;
     } else if (key == "--gather") {

@@ -60,9 +60,8 @@ std::vector<std::string> near_names(std::string_view word, const std::vector<std
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& known) {
   const std::vector<std::string> names = near_names(word, known);
   std::string text;
-  for (std::size_t i = 0; i < names.size(); ++i) {
+  for (std::size_t i = 0; i < names.size(); ++i)
     text += (i == 0 ? "; did you mean " : i + 1 == names.size() ? " or " : ", ") + names[i];
-  }
   return text.empty() ? text : text + "?";
 }
 

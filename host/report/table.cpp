@@ -121,9 +121,8 @@ std::string csv_quoted(const std::string& text) {
 }  // namespace
 
 void Table::add(Row row) {
-  if (row.size() != columns_.size()) {
+  if (row.size() != columns_.size())
     throw std::invalid_argument(fmt::format("a row has {} cells, the table {} columns", row.size(), columns_.size()));
-  }
   rows_.push_back(std::move(row));
 }
 

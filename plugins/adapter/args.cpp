@@ -20,45 +20,37 @@ template <class Struct, class Op, class Args>
 Struct read_args(const Struct* in, std::string_view name, std::string_view op, const Op& of,
                  const ironcl_queue_t& queue, Args& out) {
   const Struct abi = read_struct(in, name);
-  if (queue.device != of.device) {
-    invalid("queue is of another device than the {0}; use one of the {0}'s device", op);
-  }
+  if (queue.device != of.device) invalid("queue is of another device than the {0}; use one of the {0}'s device", op);
   out.wait = wait_list(abi.wait, abi.wait_count, name);
   return abi;
 }
 
 /// How many tokens or rows a call brings.
 std::int64_t brought(std::int64_t value, std::int64_t most, std::string_view field) {
-  if (value < 0 || value > most) {
+  if (value < 0 || value > most)
     invalid("{} is {}, expected 0 to the description's {}; create one with more rows", field, value, most);
-  }
   return value;
 }
 
 void check_m(const backend::GemmDesc& plan, std::int64_t m) {
-  if (m < 0 || m > plan.m) {
+  if (m < 0 || m > plan.m)
     invalid("gemm_args.m is {}, expected 0 to the plan's {}; create a plan with a larger m", m, plan.m);
-  }
-  if (plan.grouping == Grouping::masked && m != plan.m) {
+  if (plan.grouping == Grouping::masked && m != plan.m)
     invalid("gemm_args.m is {}, expected the plan's {}: matrices of a masked group lie m rows apart", m, plan.m);
-  }
 }
 
 void check_a_rows(const backend::GemmDesc& plan, std::int64_t m, std::int64_t a_rows) {
-  if (plan.a_rows == 0 && a_rows != 0) {
+  if (plan.a_rows == 0 && a_rows != 0)
     invalid("gemm_args.a_rows is {}, but the plan gathers no rows of A; leave it 0", a_rows);
-  }
   const std::int64_t least = plan.a_rows == 0 || m == 0 ? 0 : 1;
-  if (a_rows < least || a_rows > plan.a_rows) {
+  if (a_rows < least || a_rows > plan.a_rows)
     invalid("gemm_args.a_rows is {}, expected {} to the plan's {}", a_rows, least, plan.a_rows);
-  }
 }
 
 std::shared_ptr<backend::Weights> plan_weights(ironcl_weights weights, const GemmOp& plan) {
   require("gemm_args.weights", weights);
-  if (weights->device != plan.device) {
+  if (weights->device != plan.device)
     invalid("gemm_args.weights are of another device; prepare them on the plan's device");
-  }
   check_same_matrix(plan.desc, weights->dtype, weights->n, weights->k, weights->matrices, weights->scale,
                     "gemm_args.weights");
   return weights->weights;
@@ -176,12 +168,11 @@ backend::ActivateArgs read(const ironcl_activate_args* in, const ActivateOp& act
   const backend::ActivateDesc& desc = activate.desc;
   const bool masked = desc.grouping == Grouping::masked;
   out.rows = brought(abi.rows, desc.rows, "activate_args.rows");
-  if (masked && out.rows != desc.rows) {
+  if (masked && out.rows != desc.rows)
     invalid(
         "activate_args.rows is {}, expected the description's {}: matrices of a masked group lie so "
         "many rows apart",
         out.rows, desc.rows);
-  }
   const std::int64_t rows = (masked ? desc.matrices : 1) * out.rows;
   take_operands("activate_args", *activate.device, {"rows", out.rows},
                 {

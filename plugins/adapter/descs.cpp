@@ -23,24 +23,21 @@ constexpr Fields kGemm{"gemm_desc"}, kWeights{"weights_desc"}, kQuantize{"quanti
 
 /// Quantised operands have scales. `operand` opens the message: "gemm_desc.a".
 void check_pair(DType type, const backend::ScaleDesc& scale, std::string_view operand) {
-  if (is_quantized(type) && scale.dtype == DType::none) {
+  if (is_quantized(type) && scale.dtype == DType::none)
     invalid(
         "{0}_scale.dtype is none, but {0}_dtype {1} needs scales; one f32 scale of 1 with group 0x0 "
         "leaves the values as they are",
         operand, shown(type));
-  }
 }
 
 void check_a(const backend::GemmDesc& desc) {
   check_pair(desc.a, desc.a_scale, "gemm_desc.a");
-  if (is_float(desc.a) && desc.a_scale.dtype != DType::none) {
+  if (is_float(desc.a) && desc.a_scale.dtype != DType::none)
     kGemm.invalid("a_scale.dtype is {}, but a_dtype {} has no scales; leave a_scale zero", shown(desc.a_scale.dtype),
                   shown(desc.a));
-  }
   if (desc.a_source == DType::none) {
-    if (desc.a_quantizer.given) {
+    if (desc.a_quantizer.given)
       kGemm.invalid("a_quantizer.scales is GIVEN, but the plan does not quantise A; leave it 0");
-    }
   } else if (!is_quantized(desc.a)) {
     kGemm.invalid(
         "a_source_dtype is {}, but a_dtype {} is not quantised; leave a_source_dtype 0 where A is multiplied as it "
@@ -54,22 +51,19 @@ void check_a(const backend::GemmDesc& desc) {
 /// An unquantised B meets an unquantised A: nothing of either would have scales otherwise.
 void check_b(const backend::GemmDesc& desc) {
   check_pair(desc.b, desc.b_scale, "gemm_desc.b");
-  if (is_float(desc.b) && !is_float(desc.a)) {
+  if (is_float(desc.b) && !is_float(desc.a))
     kGemm.invalid("b_dtype is {}, but a_dtype is {}; an unquantised B needs an A of f32, f16 or bf16", shown(desc.b),
                   shown(desc.a));
-  }
 }
 
 void check_d(const backend::GemmDesc& desc) {
   const DType scale = desc.d_scale.dtype;
   if (is_float(desc.d)) {
-    if (scale != DType::none) {
+    if (scale != DType::none)
       kGemm.invalid("d_scale.dtype is {}, but d_dtype {} is not quantised; leave d_scale zero", shown(scale),
                     shown(desc.d));
-    }
-    if (desc.d_quantizer.given) {
+    if (desc.d_quantizer.given)
       kGemm.invalid("d_quantizer.scales is GIVEN, but d_dtype {} is not quantised; leave it 0", shown(desc.d));
-    }
   } else if (scale != DType::f32 && scale != DType::e8m0 && scale != DType::e4m3fn) {
     kGemm.invalid("d_scale.dtype is {}, but d_dtype {} needs scales of f32, e8m0 or e4m3fn", shown(scale),
                   shown(desc.d));
@@ -117,9 +111,7 @@ backend::Options plan_options(const ironcl_chain* chain) {
   const ironcl_chain* part = find_in_chain(chain, IRONCL_CHAIN_OPTIONS, "gemm_desc");
   if (part == nullptr) return out;
   const auto options = read_struct(reinterpret_cast<const ironcl_options*>(part), "options");
-  if (options.count > kMostOptions) {
-    invalid("options.count is {}, expected at most {}", options.count, kMostOptions);
-  }
+  if (options.count > kMostOptions) invalid("options.count is {}, expected at most {}", options.count, kMostOptions);
   if (options.count != 0) require("options.items", options.items);
   for (std::uint32_t i = 0; i < options.count; ++i) {
     const ironcl_key_value& item = options.items[i];
@@ -137,20 +129,18 @@ backend::Options plan_options(const ironcl_chain* chain) {
 void check_memory(const ironcl_weights_desc& abi, const backend::WeightsDesc& out) {
   require("weights_desc.data", abi.data);
   const std::uint64_t data = bytes_of(out.matrices * out.n, out.ld, out.k, out.dtype);
-  if (abi.data_bytes < data) {
+  if (abi.data_bytes < data)
     kWeights.invalid("data_bytes is {}, expected at least {} for {} [{}, {}] {} with ld {}", abi.data_bytes, data,
                      out.matrices, out.n, out.k, shown(out.dtype), out.ld);
-  }
   if (out.scale.dtype != DType::none) {
     require("weights_desc.scales", abi.scales);
     const std::int64_t rows = out.scale.grid.scale_rows(out.n), cols = out.scale.grid.scale_cols(out.k);
     const std::uint64_t scales = bytes_of(out.matrices * rows, out.scale.ld, cols, out.scale.dtype);
-    if (abi.scale_bytes < scales) {
+    if (abi.scale_bytes < scales)
       kWeights.invalid(
           "scale_bytes is {}, expected at least {} for {} [{}, {}] {} with ld {} (groups of {}x{}, ceil-divided)",
           abi.scale_bytes, scales, out.matrices, rows, cols, shown(out.scale.dtype), out.scale.ld,
           abi.scale.group_rows, abi.scale.group_cols);
-    }
   } else if (abi.scales != nullptr || abi.scale_bytes != 0) {
     kWeights.invalid("scales are given, but scale.dtype is none; give the dtype, or neither");
   }
@@ -208,9 +198,8 @@ backend::WeightsDesc read(const ironcl_weights_desc* in, const DeviceState& devi
   out.n = kWeights.dimension(abi.n, 1, "n");
   out.k = kWeights.dimension(abi.k, 1, "k");
   out.ld = kWeights.leading(abi.ld, out.k, "ld", "k");
-  if (abi.matrices > kMostMatrices) {
+  if (abi.matrices > kMostMatrices)
     kWeights.invalid("matrices is {}, expected at most {}", abi.matrices, kMostMatrices);
-  }
   out.matrices = std::max<std::int64_t>(1, abi.matrices);
   out.scale = kWeights.scale(abi.scale, out.k, false);
   check_pair(out.dtype, out.scale, "weights_desc: b");
@@ -222,9 +211,8 @@ backend::WeightsDesc read(const ironcl_weights_desc* in, const DeviceState& devi
   out.data = static_cast<const std::byte*>(abi.data);
   out.scales = static_cast<const std::byte*>(abi.scales);
   if (abi.plan == nullptr) return out;
-  if (abi.plan->device.get() != &device) {
+  if (abi.plan->device.get() != &device)
     kWeights.invalid("plan is of another device; prepare the weights on the plan's device");
-  }
   const auto* plan = std::get_if<GemmOp>(&abi.plan->operation);
   if (plan == nullptr) kWeights.invalid("plan is not a GEMM; give the one that reads these weights, or NULL");
   check_same_matrix(plan->desc, out.dtype, out.n, out.k, out.matrices, out.scale, "weights_desc");
@@ -235,19 +223,16 @@ backend::WeightsDesc read(const ironcl_weights_desc* in, const DeviceState& devi
 void check_same_matrix(const backend::GemmDesc& plan, DType type, std::int64_t n, std::int64_t k,
                        std::int64_t matrices, const backend::ScaleDesc& scale, std::string_view field) {
   const std::int64_t plan_matrices = std::max<std::int64_t>(1, plan.matrices);
-  if (n != plan.b_rows() || k != plan.k || matrices != plan_matrices) {
+  if (n != plan.b_rows() || k != plan.k || matrices != plan_matrices)
     invalid("{}: the weights are {} matrices of [n, k] = [{}, {}], expected {} of [{}, {}] as in the plan", field,
             matrices, n, k, plan_matrices, plan.b_rows(), plan.k);
-  }
-  if (type != plan.b) {
+  if (type != plan.b)
     invalid("{}: the weights are {}, expected the plan's b_dtype {}", field, shown(type), shown(plan.b));
-  }
   const auto grid = scale.grid.resolved(n, k), expected = plan.b_scale.grid.resolved(n, k);
-  if (scale.dtype != plan.b_scale.dtype || !(grid == expected) || scale.global != plan.b_scale.global) {
+  if (scale.dtype != plan.b_scale.dtype || !(grid == expected) || scale.global != plan.b_scale.global)
     invalid("{}: the weights' scales are {} in groups of {}x{}, expected the plan's {} in groups of {}x{}", field,
             shown(scale.dtype), grid.group_rows, grid.group_cols, shown(plan.b_scale.dtype), expected.group_rows,
             expected.group_cols);
-  }
 }
 
 backend::QuantizeDesc read(const ironcl_quantize_desc* in) {
@@ -261,9 +246,8 @@ backend::QuantizeDesc read(const ironcl_quantize_desc* in) {
   out.code = kQuantize.dtype(abi.code_dtype, "code_dtype");
   out.scale = kQuantize.scale(abi.scale, out.cols, false);
   out.quantizer = kQuantize.quantizer(abi.quantizer);
-  if (!is_quantized(out.code)) {
+  if (!is_quantized(out.code))
     kQuantize.invalid("code_dtype is {}, expected e4m3fn, e5m2, i8 or e2m1", shown(out.code));
-  }
   kQuantize.check_made_scales(out.scale, out.quantizer);
   kQuantize.check_nibbles(out.code, out.cols, out.code_ld, "codes");
   kQuantize.check_extent(out.rows, out.x_ld, 1, "x");

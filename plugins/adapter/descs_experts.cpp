@@ -19,18 +19,15 @@ constexpr Fields kRoute{"route_desc"}, kActivate{"activate_desc"}, kCombine{"com
 
 /// Rows and slots are s32 on the device.
 void check_numbers(std::int64_t first, std::int64_t second, std::string_view product) {
-  if (first * second > kLargestDimension) {
+  if (first * second > kLargestDimension)
     invalid("{} is {} * {}, expected at most {}: rows are numbered in s32", product, first, second,
             kLargestDimension);
-  }
 }
 
 /// What a router that is given its ids has no use for.
 void check_given(const ironcl_route_desc& abi) {
   const auto zero = [](bool is, std::string_view field, const auto& value) {
-    if (!is) {
-      kRoute.invalid("{} is {}, but ids are GIVEN and nothing is chosen or weighed; leave it 0", field, value);
-    }
+    if (!is) kRoute.invalid("{} is {}, but ids are GIVEN and nothing is chosen or weighed; leave it 0", field, value);
   };
   zero(abi.score == 0, "score", abi.score);
   zero(abi.scale == 0, "scale", abi.scale);
@@ -48,42 +45,36 @@ void check_expert_groups(const ironcl_route_desc& abi, backend::RouteDesc& out) 
   } else if (abi.top_groups != 0) {
     kRoute.invalid("top_groups is {}, but expert_groups is 0; leave both 0, or give both", abi.top_groups);
   }
-  if (out.experts % out.expert_groups != 0) {
+  if (out.experts % out.expert_groups != 0)
     kRoute.invalid("expert_groups is {}, which does not divide the {} experts", out.expert_groups, out.experts);
-  }
   const std::int64_t size = out.experts / out.expert_groups;
-  if (out.top_k > out.top_groups * size) {
+  if (out.top_k > out.top_groups * size)
     kRoute.invalid("top_k is {}, but {} groups of {} experts stay, {} in all; raise top_groups", out.top_k,
                    out.top_groups, size, out.top_groups * size);
-  }
-  if (out.best_of_two && size < 2) {
+  if (out.best_of_two && size < 2)
     kRoute.invalid("flags has BEST_OF_TWO, but each of the {} groups has one expert", out.expert_groups);
-  }
 }
 
 /// The scores of a router that is not given its ids.
 void check_scores(const ironcl_route_desc& abi, backend::RouteDesc& out) {
   out.score = kRoute.enumerator<backend::Score>(abi.score, IRONCL_SCORE_SQRT_SOFTPLUS, "score");
-  if (out.score == backend::Score::none) {
+  if (out.score == backend::Score::none)
     kRoute.invalid("score is 0; give an IRONCL_SCORE_*, or the flag GIVEN with ids");
-  }
   if (!std::isfinite(abi.scale)) kRoute.invalid("scale is {}, expected a finite number; 0 means 1", abi.scale);
   if (abi.scale != 0) out.scale = abi.scale;
   out.bias = kRoute.dtype(abi.bias_dtype, "bias_dtype");
-  if (out.bias != DType::none && out.bias != DType::f32) {
+  if (out.bias != DType::none && out.bias != DType::f32)
     kRoute.invalid("bias_dtype is {}, expected none or f32: narrower types lose what tells experts apart",
                    shown(out.bias));
-  }
   check_expert_groups(abi, out);
 }
 
 void check_logits(const ironcl_route_desc& abi, backend::RouteDesc& out) {
   if (out.given && !out.shared_gate) {
     out.logits = kRoute.dtype(abi.logits_dtype, "logits_dtype");
-    if (out.logits != DType::none || abi.logits_ld != 0) {
+    if (out.logits != DType::none || abi.logits_ld != 0)
       kRoute.invalid("logits_dtype is {} with ld {}, but ids are GIVEN and there is no SHARED_GATE; leave both 0",
                      shown(out.logits), abi.logits_ld);
-    }
     return;
   }
   out.logits = kRoute.float_type(abi.logits_dtype, "logits_dtype");

@@ -20,12 +20,11 @@ const std::shared_ptr<DeviceState>& state_of(ironcl_device device) {
 }
 
 void check_process(pid_t process) {
-  if (const pid_t here = getpid(); here != process) {
+  if (const pid_t here = getpid(); here != process)
     refuse(IRONCL_UNAVAILABLE,
            "this process ({}) was forked from the one that loaded the plugin ({}), and a driver does not "
            "survive that: load plugins after the fork, or let the child call exec",
            here, process);
-  }
 }
 
 namespace entries {
@@ -44,15 +43,13 @@ std::shared_ptr<T> made(std::shared_ptr<T> object, std::string_view what) {
 /// Host memory to import. Kernels read and write whole vectors: what is off the alignment would fault.
 void check_host_memory(const void* pointer, std::uint64_t size, const DeviceState& device) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-  if (const std::uint64_t past = address % device.buffer_alignment; past != 0) {
+  if (const std::uint64_t past = address % device.buffer_alignment; past != 0)
     invalid(
         "native_memory.handle is {} bytes past a multiple of {}, the device's buffer_alignment, on which "
         "imported host memory must start; use aligned_alloc, or create a buffer and write to it",
         past, device.buffer_alignment);
-  }
-  if (size > UINTPTR_MAX - address) {
+  if (size > UINTPTR_MAX - address)
     invalid("native_memory.handle with buffer_desc.size {} reaches past the end of memory", size);
-  }
 }
 
 std::chrono::nanoseconds timeout_of(std::uint64_t timeout_ns) {
@@ -144,14 +141,11 @@ void buffer_create(ironcl_device device, const ironcl_buffer_desc* desc, ironcl_
   handle->device = state;
   if (const auto* part = find_in_chain(known.next, IRONCL_CHAIN_NATIVE_MEMORY, "buffer_desc")) {
     const auto memory = read_struct(reinterpret_cast<const ironcl_native_memory*>(part), "native_memory");
-    if (memory.kind < IRONCL_MEMORY_HOST_POINTER || memory.kind > IRONCL_MEMORY_PINNED_HOST) {
+    if (memory.kind < IRONCL_MEMORY_HOST_POINTER || memory.kind > IRONCL_MEMORY_PINNED_HOST)
       unimplemented("native_memory.kind is {}; this plugin knows 1 (host pointer), 2 (cl_mem) and 3 (pinned host)",
                     memory.kind);
-    }
     require("native_memory.handle", memory.handle);
-    if (memory.kind == IRONCL_MEMORY_HOST_POINTER) {
-      check_host_memory(memory.handle, known.size, *state);
-    }
+    if (memory.kind == IRONCL_MEMORY_HOST_POINTER) check_host_memory(memory.handle, known.size, *state);
     handle->buffer = made(
         state->device->import_buffer(static_cast<backend::Device::Memory>(memory.kind), memory.handle, known.size),
         "buffer");
@@ -170,9 +164,8 @@ void write(ironcl_queue queue, ironcl_span dst, const void* src, uint32_t host_s
   usable(queue, "queue");
   const backend::Span span = transfer_span(dst, "dst", *queue->device);
   require("src", src);
-  if (host_semantics > IRONCL_HOST_STABLE_UNTIL_EVENT) {
+  if (host_semantics > IRONCL_HOST_STABLE_UNTIL_EVENT)
     unimplemented("host_semantics is {}; this plugin knows 0 and 1", host_semantics);
-  }
   enqueue_with_event(*queue, out_event, [&] {
     return queue->queue->write(span, src, static_cast<backend::HostSemantics>(host_semantics));
   });
@@ -200,13 +193,11 @@ void weights_export(ironcl_weights weights, void* data, uint64_t data_bytes, voi
   usable(weights, "weights");
   backend::Weights& held = *weights->weights;
   require("data", data);
-  if (data_bytes < held.data_bytes()) {
+  if (data_bytes < held.data_bytes())
     invalid("data_bytes is {}, expected at least {} (weights_info.data_bytes)", data_bytes, held.data_bytes());
-  }
   if (held.scale_bytes() != 0) require("scales", scales);
-  if (scale_bytes < held.scale_bytes()) {
+  if (scale_bytes < held.scale_bytes())
     invalid("scale_bytes is {}, expected at least {} (weights_info.scale_bytes)", scale_bytes, held.scale_bytes());
-  }
   held.export_to(static_cast<std::byte*>(data), static_cast<std::byte*>(scales));
 }
 
@@ -238,9 +229,8 @@ void event_wait(ironcl_event event, uint64_t timeout_ns, ironcl_error*) {
 void event_profile(ironcl_event event, ironcl_event_profile* out_profile, ironcl_error*) {
   usable(event, "event");
   check_out(out_profile, "event_profile");
-  if (event->event->wait(std::chrono::nanoseconds(0)) != backend::Status::ok) {
+  if (event->event->wait(std::chrono::nanoseconds(0)) != backend::Status::ok)
     invalid("event_profile: the command has not ended yet; call event_wait first");
-  }
   const backend::Profile profile = event->event->profile();
   ironcl_event_profile full{};
   full.time_kind = static_cast<std::uint32_t>(profile.kind);

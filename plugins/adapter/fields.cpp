@@ -14,10 +14,9 @@ using backend::DType;
 std::string shown(DType type) { return type == DType::none ? "none" : std::string(name_of(type)); }
 
 void Fields::check_enumerator(std::uint32_t value, std::uint32_t last, std::string_view field) const {
-  if (value > last) {
+  if (value > last)
     unimplemented("{}.{} is {}; this plugin knows 0 to {} (ABI {}.{})", of_, field, value, last, IRONCL_ABI_MAJOR,
                   IRONCL_ABI_MINOR);
-  }
 }
 
 DType Fields::dtype(ironcl_dtype value, std::string_view field) const {
@@ -26,24 +25,21 @@ DType Fields::dtype(ironcl_dtype value, std::string_view field) const {
 
 DType Fields::float_type(ironcl_dtype value, std::string_view field, bool or_none) const {
   const DType type = dtype(value, field);
-  if (!numerics::is_float(type) && !(or_none && type == DType::none)) {
+  if (!numerics::is_float(type) && !(or_none && type == DType::none))
     invalid("{} is {}, expected {}f32, f16 or bf16", field, shown(type), or_none ? "none, " : "");
-  }
   return type;
 }
 
 DType Fields::operand_type(ironcl_dtype value, std::string_view field) const {
   const DType type = dtype(value, field);
-  if (!numerics::is_quantized(type) && !numerics::is_float(type)) {
+  if (!numerics::is_quantized(type) && !numerics::is_float(type))
     invalid("{} is {}, expected f32, f16, bf16, e4m3fn, e5m2, i8 or e2m1", field, shown(type));
-  }
   return type;
 }
 
 std::int64_t Fields::dimension(std::int64_t value, std::int64_t least, std::string_view field) const {
-  if (value < least || value > kLargestDimension) {
+  if (value < least || value > kLargestDimension)
     invalid("{} is {}, expected {} to {}", field, value, least, kLargestDimension);
-  }
   return value;
 }
 
@@ -56,9 +52,8 @@ std::int64_t Fields::within(std::uint32_t value, std::int64_t least, std::int64_
 std::int64_t Fields::leading(std::int64_t value, std::int64_t cols, std::string_view field,
                              std::string_view cols_name) const {
   if (value == 0) return cols;
-  if (value < cols) {
+  if (value < cols)
     invalid("{} is {}, expected at least {} = {} elements; 0 means tight rows", field, value, cols_name, cols);
-  }
   return value;
 }
 
@@ -75,10 +70,9 @@ void Fields::check_extent(std::int64_t rows, std::int64_t ld, std::int64_t matri
 
 std::int64_t Fields::origin(std::uint32_t value, std::uint32_t group, std::string_view field,
                             std::string_view axis) const {
-  if (value != 0 && value >= group) {
+  if (value != 0 && value >= group)
     invalid("{0}.{1}_origin is {2}, expected 0 to {3}: less than group_{1}s {4}", field, axis, value,
             group == 0 ? 0 : group - 1, group);
-  }
   return value;
 }
 
@@ -95,41 +89,35 @@ backend::ScaleDesc Fields::scale(const ironcl_scale_desc& in, std::int64_t cols,
     }
     return out;
   }
-  if (!numerics::is_scale(out.dtype)) {
+  if (!numerics::is_scale(out.dtype))
     invalid("{}.dtype is {}, expected f32, f16, bf16, e8m0 or e4m3fn", field, shown(out.dtype));
-  }
-  if (global != DType::none && global != DType::f32) {
+  if (global != DType::none && global != DType::f32)
     invalid("{}.global_dtype is {}, expected none or f32", field, shown(global));
-  }
   out.global = global == DType::f32;
   out.grid = {in.group_rows, in.group_cols, origin(in.row_origin, in.group_rows, field, "row"),
               origin(in.col_origin, in.group_cols, field, "col")};
   const std::int64_t scale_cols = out.grid.scale_cols(cols);
   out.ld = leading(in.ld, scale_cols, fmt::format("{}.ld", field), "columns of scales");
-  if (tight && out.ld != scale_cols) {
+  if (tight && out.ld != scale_cols)
     invalid("{}.ld is {}, expected 0 or {}: these scales are tight", field, out.ld, scale_cols);
-  }
   return out;
 }
 
 void Fields::check_row_scales(const backend::ScaleDesc& scale, std::string_view field, std::string_view why) const {
-  if (scale.dtype != DType::none && scale.grid.group_rows != 1) {
+  if (scale.dtype != DType::none && scale.grid.group_rows != 1)
     invalid("{}.group_rows is {}, expected 1: {}", field, scale.grid.group_rows, why);
-  }
 }
 
 void Fields::check_made_scales(const backend::ScaleDesc& scale, const backend::Quantizer& quantizer) const {
-  if (scale.dtype == DType::none || (scale.dtype != DType::f32 && !quantizer.given)) {
+  if (scale.dtype == DType::none || (scale.dtype != DType::f32 && !quantizer.given))
     invalid("scale.dtype is {}, but the scales that quantising makes are f32", shown(scale.dtype));
-  }
 }
 
 void Fields::check_nibbles(DType type, std::int64_t cols, std::int64_t ld, std::string_view what) const {
-  if (numerics::bits_of(type) < 8 && type != DType::none && (cols % 2 != 0 || ld % 2 != 0)) {
+  if (numerics::bits_of(type) < 8 && type != DType::none && (cols % 2 != 0 || ld % 2 != 0))
     adapter::invalid(
         "{}: {} of {}: two codes share a byte, but a row has {} columns and the next begins after {}; make both even",
         of_, what, shown(type), cols, ld);
-  }
 }
 
 float Fields::limit(float value, std::string_view field) const {
@@ -139,12 +127,10 @@ float Fields::limit(float value, std::string_view field) const {
 }
 
 std::int64_t Fields::matrices(backend::Grouping grouping, std::uint32_t count) const {
-  if (grouping == backend::Grouping::none && count != 0) {
+  if (grouping == backend::Grouping::none && count != 0)
     invalid("matrices is {}, but grouping is NONE; leave it 0", count);
-  }
-  if (grouping != backend::Grouping::none && (count < 1 || count > kMostMatrices)) {
+  if (grouping != backend::Grouping::none && (count < 1 || count > kMostMatrices))
     invalid("matrices is {}, expected 1 to {}", count, kMostMatrices);
-  }
   return count;
 }
 
@@ -152,18 +138,16 @@ backend::Quantizer Fields::quantizer(const ironcl_quantizer_desc& in, std::strin
   backend::Quantizer out;
   out.rounding = enumerator<numerics::ScaleRounding>(in.scale_rounding, IRONCL_SCALE_POWER_OF_TWO,
                                                      fmt::format("{}.scale_rounding", field));
-  if (!std::isfinite(in.amax_floor) || in.amax_floor < 0) {
+  if (!std::isfinite(in.amax_floor) || in.amax_floor < 0)
     invalid("{}.amax_floor is {}, expected a finite number of at least 0; 0 means {}", field, in.amax_floor,
             out.amax_floor);
-  }
   if (in.amax_floor != 0) out.amax_floor = in.amax_floor;
   check_reserved(in.reserved, fmt::format("{}.{}", of_, field));
   check_enumerator(in.scales, IRONCL_SCALES_GIVEN, fmt::format("{}.scales", field));
   out.given = in.scales == IRONCL_SCALES_GIVEN;
-  if (out.given && (in.scale_rounding != 0 || in.amax_floor != 0)) {
+  if (out.given && (in.scale_rounding != 0 || in.amax_floor != 0))
     invalid("{}.scale_rounding is {} and amax_floor {}, but scales are GIVEN and none are made; leave both 0", field,
             in.scale_rounding, in.amax_floor);
-  }
   return out;
 }
 

@@ -94,17 +94,15 @@ std::optional<std::string> setting(const backend::Options& options, std::string_
 void Instance::load(const ironcl_host* host, const ironcl_key_value* options, std::uint32_t option_count) {
   if (const pid_t process = process_; process != 0) check_process(process);
   const std::lock_guard lock(mutex_);
-  if (state_ != nullptr) {
+  if (state_ != nullptr)
     invalid("load: \"{}\" is loaded already in this process; share that load, or call unload() first", name_);
-  }
   ironcl_host known{};
   if (host != nullptr) {
     known = read_struct(host, "host");
-    if (known.abi_major != IRONCL_ABI_MAJOR) {
+    if (known.abi_major != IRONCL_ABI_MAJOR)
       refuse(IRONCL_INCOMPATIBLE,
              "load: the host speaks ABI {}.{}, this plugin {}.{}; the major versions must be the same",
              known.abi_major, known.abi_minor, IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
-    }
   }
   const backend::Options given = load_options(options, option_count);
   if (log_ == nullptr) log_ = new HostLog;
@@ -164,9 +162,8 @@ void Instance::enumerate(ironcl_device* out_devices, std::uint32_t capacity, std
 
 void Instance::import_device(const ironcl_native_device* desc, ironcl_device* out_device) {
   const auto known = read_struct(desc, "native_device");
-  if (known.kind != IRONCL_NATIVE_OPENCL) {
+  if (known.kind != IRONCL_NATIVE_OPENCL)
     unimplemented("native_device.kind is {}; this plugin knows 1 (OpenCL)", known.kind);
-  }
   require("native_device.device", known.device);
   require("native_device.context", known.context);
   require("out_device", out_device);

@@ -22,14 +22,12 @@ std::uint32_t kind_of(const void* in, std::string_view what) {
   require(what, in);
   Head head;
   std::memcpy(&head.struct_size, in, sizeof head.struct_size);
-  if (head.struct_size < sizeof head) {
+  if (head.struct_size < sizeof head)
     invalid("{}.struct_size is {}; set it to sizeof of the struct", what, head.struct_size);
-  }
   std::memcpy(&head, in, sizeof head);
   if (head.kind == 0) invalid("{}.kind is 0; set it to an IRONCL_OP_*", what);
-  if (head.kind > IRONCL_OP_COMBINE) {
+  if (head.kind > IRONCL_OP_COMBINE)
     unimplemented("{}.kind is {}; this plugin knows 1 to {}", what, head.kind, +IRONCL_OP_COMBINE);
-  }
   return head.kind;
 }
 
@@ -130,10 +128,9 @@ void op_info(ironcl_op op, ironcl_op_info* out_info, ironcl_error*) {
 void op_enqueue(ironcl_op op, ironcl_queue queue, const void* args, ironcl_event* out_event, ironcl_error*) {
   usable(op, "op");
   usable(queue, "queue");
-  if (const std::uint32_t kind = kind_of(args, "args"); kind != kind_of(op->operation)) {
+  if (const std::uint32_t kind = kind_of(args, "args"); kind != kind_of(op->operation))
     invalid("args.kind is {}, but the operation's is {}; give the arguments of that kind", kind,
             kind_of(op->operation));
-  }
   std::visit(
       [&]<class Op>(const Op& known) {
         auto call = adapter::read(static_cast<const typename Op::CArgs*>(args), known, *queue);

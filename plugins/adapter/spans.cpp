@@ -21,36 +21,30 @@ auto format_as(const Name& name) { return fmt::format("{}{}{}", name.of, name.of
 /// A span that lies in its buffer, on `device`; empty where it is absent (all zero).
 backend::Span span_in_buffer(const ironcl_span& in, const Name& name, const DeviceState& device) {
   if (in.buffer == nullptr) {
-    if (in.offset != 0 || in.size != 0) {
+    if (in.offset != 0 || in.size != 0)
       invalid("{}.buffer is NULL, but offset is {} and size {}; an absent span is all zero", format_as(name),
               in.offset, in.size);
-    }
     return {};
   }
-  if (in.buffer->device.get() != &device) {
+  if (in.buffer->device.get() != &device)
     invalid("{}.buffer is of another device; copy the bytes to a buffer of this one", format_as(name));
-  }
   const std::uint64_t held = in.buffer->buffer->size();
-  if (in.offset > held || in.size > held - in.offset) {
+  if (in.offset > held || in.size > held - in.offset)
     invalid("{} is {} bytes from offset {}, beyond the buffer's {} bytes", format_as(name), in.size, in.offset, held);
-  }
   return {in.buffer->buffer, in.offset, in.size};
 }
 
 void check_room(const Operand& operand, const Name& name, const Brings& brings, const DeviceState& device) {
   const backend::Span& span = operand.span;
-  if (span.size < operand.room.bytes) {
+  if (span.size < operand.room.bytes)
     invalid("{} is {} bytes, expected at least {} for {} = {}{}", format_as(name), span.size, operand.room.bytes,
             brings.name, brings.count, brings.a_rows == 0 ? "" : fmt::format(", a_rows = {}", brings.a_rows));
-  }
-  if (span.offset % device.buffer_alignment != 0) {
+  if (span.offset % device.buffer_alignment != 0)
     invalid("{}.offset is {}, expected a multiple of the device's buffer_alignment {}", format_as(name), span.offset,
             device.buffer_alignment);
-  }
   if (operand.room.type == backend::DType::none) return;
-  if (const std::uint64_t element = size_of(operand.room.type); element != 0 && span.offset % element != 0) {
+  if (const std::uint64_t element = size_of(operand.room.type); element != 0 && span.offset % element != 0)
     invalid("{}.offset is {}, expected a multiple of the element size {}", format_as(name), span.offset, element);
-  }
 }
 
 /// Where a span's bytes lie: those of two spans can be the same only where the space is.
