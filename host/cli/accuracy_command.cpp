@@ -121,24 +121,23 @@ class AccuracyCommand final : public Command {
     const std::string layer = fmt::format("{} [{}, {}]", name, n, k);
     for (const quantize::Accuracy& one : quantize::measure(w, n, k, x, m_)) {
       const double bits = 8.0 * static_cast<double>(one.code_bytes + one.scale_bytes) / static_cast<double>(n * k);
-      table_.add({layer, one.method->name, one.weights.snr_db(), one.weights.mean_error(), one.weights.largest_error,
-                  one.weights.zeroed_share(), one.output, one.output_both, one.scale_bytes, bits});
+      table_.add_fields({{{"layer", "layer"}, layer},
+                         {{"method", "weights"}, one.method->name},
+                         {{"snr_db", "SNR dB", Kind::number}, one.weights.snr_db()},
+                         {{"mean_error", "mean error", Kind::number}, one.weights.mean_error()},
+                         {{"largest_error", "largest", Kind::number}, one.weights.largest_error},
+                         {{"zeroed_share", "lost to 0", Kind::number}, one.weights.zeroed_share()},
+                         {{"output_nmse", "D error", Kind::number}, one.output},
+                         {{"output_nmse_both", "with A", Kind::number}, one.output_both},
+                         {{"scale_bytes", "scales", Kind::bytes}, one.scale_bytes},
+                         {{"bits_per_value", "bits", Kind::number}, bits}});
     }
   }
 
   std::string path_, layer_, data_, json_;
   std::int64_t m_ = 16;
   std::uint64_t seed_ = 1;
-  report::Table table_{std::vector<report::Column>{{"layer", "layer", Kind::text},
-                                                   {"method", "weights", Kind::text},
-                                                   {"snr_db", "SNR dB", Kind::number},
-                                                   {"mean_error", "mean error", Kind::number},
-                                                   {"largest_error", "largest", Kind::number},
-                                                   {"zeroed_share", "lost to 0", Kind::number},
-                                                   {"output_nmse", "D error", Kind::number},
-                                                   {"output_nmse_both", "with A", Kind::number},
-                                                   {"scale_bytes", "scales", Kind::bytes},
-                                                   {"bits_per_value", "bits", Kind::number}}};
+  report::Table table_;
 };
 
 }  // namespace

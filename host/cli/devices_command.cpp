@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl devices: what there is to compute on, and what each device says to a problem.
 
-#include <array>
-#include <boost/lexical_cast/try_lexical_convert.hpp>
-
 #include "backends/words.h"
 #include "host/cli/command.h"
 #include "host/cli/device_list.h"
@@ -25,30 +22,20 @@ using report::Kind;
 using report::machine_field;
 using report::or_null;
 
-/// The sizes of "16,1024,3072" or "16x1024x3072"; nothing where the text is something else.
-std::optional<std::array<std::int64_t, 3>> sizes_of(const std::string& text) {
-  const auto parts = words::split(text, text.find('x') != std::string::npos ? 'x' : ',');
-  std::array<std::int64_t, 3> sizes{};
-  if (parts.size() != sizes.size()) return std::nullopt;
-  for (std::size_t i = 0; i < sizes.size(); ++i) {
-    const std::int64_t least = i == 0 ? 0 : 1;
-    if (!boost::conversion::try_lexical_convert(parts[i], sizes[i]) || sizes[i] < least || sizes[i] > INT32_MAX)
-      return std::nullopt;
-  }
-  return sizes;
-}
-
-/// M, N and K as a layer of a published fp8 checkpoint, or a problem line.
+/// M, N and K ("16,1024,3072" or "16x1024x3072") as a layer of a published fp8 checkpoint, or a problem line.
 report::Problem problem_of(const std::string& text) {
+  std::string line = text;
   if (text.find(':') == std::string::npos) {
-    const auto sizes = sizes_of(text);
-    if (!sizes) usage("--explain {}: write M,N,K such as 16,1024,3072 or 16x1024x3072, or a problem line", text);
-    const auto [m, n, k] = *sizes;
-    return report::parse_problem(
-        fmt::format("--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 {}x{}:{}x{}", m, k, k, n));
+    std::vector<std::int32_t> sizes;
+    for (const std::string_view part : words::split(text, text.find('x') != std::string::npos ? 'x' : ','))
+      sizes.push_back(words::number<std::int32_t>(part).value_or(-1));
+    if (sizes.size() != 3 || sizes[0] < 0 || sizes[1] < 1 || sizes[2] < 1)
+      usage("--explain {}: write M,N,K such as 16,1024,3072 or 16x1024x3072, or a problem line", text);
+    line = fmt::format("--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 {}x{}:{}x{}", sizes[0], sizes[2],
+                       sizes[2], sizes[1]);
   }
   try {
-    return report::parse_problem(text);
+    return report::parse_problem(line);
   } catch (const report::ProblemError& error) {
     usage("--explain: {}", error.what());
   }

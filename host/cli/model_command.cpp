@@ -120,13 +120,12 @@ std::string model_text(const json::value& report) {
 /// The report of the query "search".
 std::string search_text(const json::object& r) {
   using report::Kind;
-  report::Table table({{"kernel_blocks", "blocks B,O,I", Kind::text},
-                       {"footprint_bytes", "VMEM", Kind::bytes},
-                       {"time_ns", "modelled time", Kind::time},
-                       {"note", "", Kind::text}});
+  report::Table table;
   const auto add = [&](const json::object& row, const std::string& note) {
-    table.add({list_text(row.at("kernel_blocks")), number(row.at("footprint_bytes")), number(row.at("time_us")) * 1e3,
-               note});
+    table.add_fields({{{"kernel_blocks", "blocks B,O,I"}, list_text(row.at("kernel_blocks"))},
+                      {{"footprint_bytes", "VMEM", Kind::bytes}, row.at("footprint_bytes")},
+                      {{"time_ns", "modelled time", Kind::time}, number(row.at("time_us")) * 1e3},
+                      {{"note", ""}, note}});
   };
   const json::array& frontier = r.at("frontier").as_array();
   for (const json::value& row : frontier) add(row.as_object(), &row == &frontier.back() ? "best" : "");
@@ -272,15 +271,7 @@ class ModelCommand final : public Command {
   ExitStatus run_layers(const ironcl::Device& device) {
     if (options_.m == 0) usage("--layers needs --m, the tokens of a call");
     using report::Kind;
-    report::Table table({{"layer", "layer", Kind::text},
-                         {"n", "N", Kind::integer},
-                         {"k", "K", Kind::integer},
-                         {"kernel_blocks", "blocks", Kind::text},
-                         {"steps", "steps", Kind::integer},
-                         {"time_ns", "modelled time", Kind::time},
-                         {"bound", "bound", Kind::text},
-                         {"hbm_bytes", "HBM traffic", Kind::bytes},
-                         {"vmem", "VMEM", Kind::bytes}});
+    report::Table table;
     json::array rows;
     double total = 0;
     Measured found = model_layers(layers_, glob_, options_);
@@ -297,9 +288,15 @@ class ModelCommand final : public Command {
       if (search_) model = json::value(model.at("best"));
       model.as_object()["layer"] = layer.name;
       total += number(model.at("time_us"));
-      table.add({layer.name, layer.problem.n, layer.problem.k, list_text(model.at("kernel_blocks")),
-                 whole(model.at("steps")), number(model.at("time_us")) * 1e3, text_of(model.at("bound")),
-                 number(model.at("hbm_bytes")), number(model.at("vmem").at("footprint_bytes"))});
+      table.add_fields({{{"layer", "layer"}, layer.name},
+                        {{"n", "N", Kind::integer}, layer.problem.n},
+                        {{"k", "K", Kind::integer}, layer.problem.k},
+                        {{"kernel_blocks", "blocks"}, list_text(model.at("kernel_blocks"))},
+                        {{"steps", "steps", Kind::integer}, model.at("steps")},
+                        {{"time_ns", "modelled time", Kind::time}, number(model.at("time_us")) * 1e3},
+                        {{"bound", "bound"}, model.at("bound")},
+                        {{"hbm_bytes", "HBM traffic", Kind::bytes}, model.at("hbm_bytes")},
+                        {{"vmem", "VMEM", Kind::bytes}, model.at("vmem").at("footprint_bytes")}});
       rows.push_back(std::move(model));
     }
     const std::vector<layer::Complaint> complaints = layer::fold(found.left_out);

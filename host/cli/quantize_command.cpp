@@ -164,7 +164,7 @@ class QuantizeCommand final : public Command {
                         : fmt::format("{} files were done before, the rest", conversion.resumed().size()),
                     report::human_time(took * 1e9),
                     report::human_bytes(static_cast<double>(conversion.input_bytes()) / took)));
-    report::Table losses = loss_table();
+    report::Table losses;
     if (verify_ || conversion.plan().converts) losses = lost(conversion);
     if (!losses.empty()) say(report::to_text(losses, report::terminal_width()));
     if (!json_.empty()) report::write_file(json_, report::to_text(json::value(report_of(conversion, losses))));
@@ -200,20 +200,16 @@ class QuantizeCommand final : public Command {
     return text;
   }
 
-  static report::Table loss_table() {
-    return report::Table({{"layer", "layer", Kind::text},
-                          {"snr_db", "SNR dB", Kind::number},
-                          {"mean_error", "mean error", Kind::number},
-                          {"largest_error", "largest", Kind::number},
-                          {"zeroed_share", "lost to 0", Kind::number},
-                          {"nonfinite", "not finite", Kind::integer}});
-  }
-
   report::Table lost(const Conversion& conversion) {
-    report::Table table = loss_table();
+    report::Table table;
     quantize::Loss all;
     const auto add = [&table](const std::string& name, const quantize::Loss& loss) {
-      table.add({name, loss.snr_db(), loss.mean_error(), loss.largest_error, loss.zeroed_share(), loss.nonfinite});
+      table.add_fields({{{"layer", "layer"}, name},
+                        {{"snr_db", "SNR dB", Kind::number}, loss.snr_db()},
+                        {{"mean_error", "mean error", Kind::number}, loss.mean_error()},
+                        {{"largest_error", "largest", Kind::number}, loss.largest_error},
+                        {{"zeroed_share", "lost to 0", Kind::number}, loss.zeroed_share()},
+                        {{"nonfinite", "not finite", Kind::integer}, loss.nonfinite}});
     };
     for (const quantize::LayerLoss& layer : conversion.verify(progress_of("reading back"))) {
       add(layer.name, layer.loss);

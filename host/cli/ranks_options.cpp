@@ -158,15 +158,16 @@ std::string ranks_text(const checkpoint::Checkpoint& checkpoint, int count, bool
     add(one.name, row ? "row" : "column", shards.text(), row ? shards.cols.ragged() : shards.rows[0].ragged());
   }
   using report::Kind;
-  report::Table layers({{"layers", "layers", Kind::integer},
-                        {"pattern", "like", Kind::text},
-                        {"split", "split", Kind::text},
-                        {"ragged", "ragged ranks", Kind::text},
-                        {"ranges", "ranges by rank", Kind::text}});
+  report::Table layers, ranks;
   for (const Held& one : held)
-    layers.add({static_cast<std::int64_t>(one.layers), one.pattern, one.split, one.ragged, one.ranges});
-  report::Table ranks({{"rank", "rank", Kind::integer}, {"bytes", "weights and scales", Kind::bytes}});
-  for (std::size_t rank = 0; rank < bytes.size(); ++rank) ranks.add({static_cast<std::int64_t>(rank), bytes[rank]});
+    layers.add_fields({{{"layers", "layers", Kind::integer}, one.layers},
+                       {{"pattern", "like"}, one.pattern},
+                       {{"split", "split"}, one.split},
+                       {{"ragged", "ragged ranks"}, one.ragged},
+                       {{"ranges", "ranges by rank"}, one.ranges}});
+  for (std::size_t rank = 0; rank < bytes.size(); ++rank)
+    ranks.add_fields(
+        {{{"rank", "rank", Kind::integer}, rank}, {{"bytes", "weights and scales", Kind::bytes}, bytes[rank]}});
   return report::to_text(layers, width) + "\n" + report::to_text(ranks, width);
 }
 

@@ -4,6 +4,7 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "host/report/units.h"
@@ -13,8 +14,6 @@ namespace ironcl::report {
 namespace {
 
 namespace json = boost::json;
-
-bool is_leaf(const json::value& value) { return !value.is_object() && !value.is_array(); }
 
 std::string leaf(const json::value& value) {
   if (value.is_double()) {
@@ -28,28 +27,21 @@ std::string leaf(const json::value& value) {
 void write(const json::value& value, int depth, std::string* out) {
   const std::string indent(static_cast<std::size_t>(depth) * 2, ' ');
   if (const json::array* array = value.if_array()) {
-    bool flat = true;
-    for (const json::value& item : *array) flat = flat && is_leaf(item);
+    const bool flat = std::ranges::none_of(*array, [](const json::value& item) { return item.is_structured(); });
+    const char* separator = "";
     *out += "[";
-    bool first = true;
     for (const json::value& item : *array) {
-      if (!first) *out += flat ? ", " : ",";
-      if (!flat) *out += fmt::format("\n{}  ", indent);
+      *out += flat ? separator : fmt::format("{}\n{}  ", separator, indent);
       write(item, depth + 1, out);
-      first = false;
+      separator = flat ? ", " : ",";
     }
     *out += flat ? "]" : fmt::format("\n{}]", indent);
-  } else if (const json::object* object = value.if_object()) {
-    if (object->empty()) {
-      *out += "{}";
-      return;
-    }
-    *out += "{";
-    bool first = true;
+  } else if (const json::object* object = value.if_object(); object != nullptr && !object->empty()) {
+    const char* separator = "{";
     for (const auto& [key, item] : *object) {
-      *out += fmt::format("{}\n{}  {}: ", first ? "" : ",", indent, visible_json(json::serialize(key)));
+      *out += fmt::format("{}\n{}  {}: ", separator, indent, visible_json(json::serialize(key)));
       write(item, depth + 1, out);
-      first = false;
+      separator = ",";
     }
     *out += fmt::format("\n{}}}", indent);
   } else {
