@@ -14,19 +14,18 @@
 #include <map>
 #include <memory>
 #include <random>
+#include <span>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "backends/numerics/bounds.h"
 #include "backends/numerics/casts.h"
-#include "backends/numerics/oracle.h"
-#include "backends/numerics/quantize.h"
 #include "backends/opencl/backend.h"
 #include "backends/opencl/device_clock.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/objects.h"
 #include "backends/words.h"
+#include "host/layer/expected.h"
 
 namespace {
 
@@ -59,32 +58,28 @@ class Run {
   explicit Run(std::shared_ptr<backend::Device> device)
       : device_(std::move(device)), queue_(device_->create_queue()) {}
 
-  backend::Span buffer(std::int64_t bytes) {
-    return {device_->create_buffer(static_cast<std::uint64_t>(bytes)), 0, static_cast<std::uint64_t>(bytes)};
-  }
-  template <class T>
-  backend::Span upload(const std::vector<T>& values) {
-    backend::Span span = buffer(static_cast<std::int64_t>(values.size() * sizeof(T)));
+  backend::Span upload(std::span<const std::byte> values) {
+    const std::uint64_t size = values.size();
+    const backend::Span span{device_->create_buffer(size), 0, size};
     queue_->write(span, values.data(), backend::HostSemantics::copied_before_return);
     return span;
   }
-  std::vector<std::uint8_t> read(const backend::Span& span) {
-    std::vector<std::uint8_t> bytes(span.size);
+  std::vector<std::byte> read(const backend::Span& span) {
+    std::vector<std::byte> bytes(span.size);
     queue_->read(span, bytes.data());
     queue_->finish();
     return bytes;
   }
   std::shared_ptr<backend::Weights> weights(const std::shared_ptr<backend::Gemm>& plan, const backend::GemmDesc& d,
-                                            const std::vector<std::uint8_t>& codes,
-                                            const std::vector<float>& scales) {
+                                            const layer::Operands& o) {
     backend::WeightsDesc w;
     w.dtype = d.b;
     w.n = d.n;
     w.k = w.ld = d.k;
     w.matrices = 1;
     w.scale = d.b_scale;
-    w.data = reinterpret_cast<const std::byte*>(codes.data());
-    w.scales = reinterpret_cast<const std::byte*>(scales.data());
+    w.data = o.b.data();
+    w.scales = o.b_scale.data();
     w.plan = plan;
     return device_->prepare_weights(w);
   }
@@ -110,10 +105,21 @@ struct Settings {
 std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
 
 /// Operands on the host, of the most rows.
-struct Operands {
+struct Made {
   std::vector<std::uint8_t> a, b;
   std::vector<float> a_scales, b_scales;
   std::vector<std::uint16_t> x;
+
+  layer::Operands of(const backend::GemmDesc& d) const {
+    const bool floats = d.a_source != DType::none;
+    layer::Operands all;
+    all.a = floats ? std::as_bytes(std::span(x).first(size(d.m * d.k)))
+                   : std::as_bytes(std::span(a).first(size(d.m * d.k)));
+    if (!floats) all.a_scale = std::as_bytes(std::span(a_scales).first(size(d.m * d.a_scale.ld)));
+    all.b = std::as_bytes(std::span(b));
+    all.b_scale = std::as_bytes(std::span(b_scales));
+    return all;
+  }
 };
 
 std::vector<float> random_scales(std::int64_t count, std::uint32_t seed) {
@@ -160,29 +166,28 @@ double microseconds_multiplying(const opencl::Gemm& plan, const std::vector<cl::
   return sum;
 }
 
-/// A's rows are those of `o`, B is that of `of_b`. Times one plan, and compares some rows of its first D with the
-/// oracle. D is poisoned before.
+/// Times one plan, and compares some rows of its first D with the oracle. D is poisoned before.
 Measured measure(Run& run, const std::shared_ptr<backend::Gemm>& plan, const backend::GemmDesc& d,
-                 const std::shared_ptr<backend::Weights>& weights, const Operands& o, const Operands& of_b,
-                 const cl::Buffer& flush, int runs) {
-  const std::int64_t scale_cols = d.a_scale.ld;
-  const bool floats = d.a_source != DType::none;
+                 const std::shared_ptr<backend::Weights>& weights, const layer::Operands& o, const cl::Buffer& flush,
+                 int runs) {
   backend::GemmArgs args;
   args.m = d.m;
   args.weights = weights;
-  args.a = floats ? run.upload(o.x) : run.upload(o.a);
-  if (!floats) args.a_scale = run.upload(o.a_scales);
-  args.d = run.upload(std::vector<std::uint16_t>(size(d.m * d.n), 0xffff));
+  args.a = run.upload(o.a);
+  if (!o.a_scale.empty()) args.a_scale = run.upload(o.a_scale);
+  args.d = run.upload(std::vector(size(d.m * d.n * 2), std::byte{0xff}));
   auto& queue = dynamic_cast<opencl::Queue&>(*run.queue());
   std::vector<double> first, kernel, whole;
-  std::vector<std::uint8_t> bytes;
+  layer::Check check;
   for (int i = 0; i <= runs; ++i) {
     cl::CommandQueue native = queue.native();
     native.enqueueFillBuffer(flush, static_cast<cl_uint>(i), 0, flush.getInfo<CL_MEM_SIZE>());
     const auto event = plan->enqueue(run.queue(), args);
     event->wait(std::chrono::nanoseconds::max());
     if (i == 0) {
-      bytes = run.read(args.d);
+      const backend::GemmInfo info = plan->info();
+      check = layer::check(layer::expect(d, o, kRowsChecked), run.read(args.d), 0,
+                           {{info.accuracy, info.accumulation_length, info.variant, info.tuning}});
       continue;
     }
     const auto& events = dynamic_cast<opencl::Event&>(*event);
@@ -191,30 +196,7 @@ Measured measure(Run& run, const std::shared_ptr<backend::Gemm>& plan, const bac
     const backend::Profile profile = event->profile();
     whole.push_back(static_cast<double>(profile.end_ns - profile.start_ns) / 1e3);
   }
-  Measured out{median(first), median(kernel), median(whole), 0, true};
-  for (std::int64_t i = 0; i < std::min(kRowsChecked, d.m); ++i) {
-    const std::int64_t row = i == 0 ? d.m - 1 : (d.m * 37 / 101 + i) % d.m;
-    std::vector<std::uint8_t> codes(size(d.k));
-    std::vector<float> scales(size(scale_cols));
-    if (floats) {
-      numerics::quantize(d.a_source, o.x.data() + row * d.k, 1, d.k, d.k, d.a, {1, kBlock}, d.a_quantizer, codes,
-                         scales);
-    } else {
-      std::copy_n(o.a.begin() + row * d.k, d.k, codes.begin());
-      std::copy_n(o.a_scales.begin() + row * scale_cols, scale_cols, scales.begin());
-    }
-    const numerics::Operand a{d.a, codes.data(), 1, d.k, d.k, DType::f32, scales.data(), {1, kBlock}, scale_cols};
-    const numerics::Operand b{
-        d.b, of_b.b.data(), d.n, d.k, d.k, DType::f32, of_b.b_scales.data(), {kBlock, kBlock}, d.b_scale.ld};
-    std::vector<double> got(size(d.n));
-    for (std::int64_t col = 0; col < d.n; ++col)
-      got[size(col)] = numerics::load_as_f64(d.d, bytes.data() + row * d.n * 2, col);
-    const auto comparison = numerics::compare(got, numerics::oracle(a, b, DType::none, nullptr, d.weakest_accuracy),
-                                              {d.d, plan->info().accuracy, d.k, plan->info().accumulation_length});
-    out.worst = std::max(out.worst, comparison.max_error_over_bound);
-    out.pass = out.pass && comparison.pass;
-  }
-  return out;
+  return {median(first), median(kernel), median(whole), check.comparison.max_error_over_bound, check.pass};
 }
 
 /// What the clock of every figure reads of a kernel that does nothing, in microseconds, as all are read: after a
@@ -236,22 +218,22 @@ double empty_kernel_us(Run& run, const cl::Context& context, const cl::Buffer& f
 /// The weights of a shape, prepared once for each form that a plan reads.
 class PreparedWeights {
  public:
-  PreparedWeights(Run& run, const Operands& operands) : run_(run), operands_(operands) {}
+  PreparedWeights(Run& run, const Made& operands) : run_(run), operands_(operands) {}
   const std::shared_ptr<backend::Weights>& for_plan(const std::shared_ptr<backend::Gemm>& plan,
                                                     const backend::GemmDesc& desc) {
     auto& weights = of_form_[dynamic_cast<const opencl::Gemm&>(*plan).weight_form()->name()];
-    if (weights == nullptr) weights = run_.weights(plan, desc, operands_.b, operands_.b_scales);
+    if (weights == nullptr) weights = run_.weights(plan, desc, operands_.of(desc));
     return weights;
   }
 
  private:
   Run& run_;
-  const Operands& operands_;
+  const Made& operands_;
   std::map<std::string, std::shared_ptr<backend::Weights>> of_form_;
 };
 
 /// One row of the table: an accuracy class of a problem. Returns whether all was right.
-bool row(Run& run, const Settings& s, const Operands& o, PreparedWeights& weights, backend::AccuracyClass weakest,
+bool row(Run& run, const Settings& s, const Made& o, PreparedWeights& weights, backend::AccuracyClass weakest,
          std::int64_t m, std::int64_t n, std::int64_t k, const cl::Buffer& flush, std::ostream* csv) {
   const std::string asked(numerics::name_of(weakest));
   const auto described = [&](DType source) {
@@ -260,15 +242,11 @@ bool row(Run& run, const Settings& s, const Operands& o, PreparedWeights& weight
     desc.options = s.options;
     return desc;
   };
-  Operands rows{{o.a.begin(), o.a.begin() + m * k},
-                {},
-                {o.a_scales.begin(), o.a_scales.begin() + m * numerics::ceil_div(k, kBlock)},
-                {},
-                {o.x.begin(), o.x.begin() + m * k}};
   const backend::GemmDesc of_codes = described(DType::none), of_floats = described(DType::bf16);
   const auto codes = run.device().create_gemm(of_codes), floats = run.device().create_gemm(of_floats);
-  const Measured c = measure(run, codes, of_codes, weights.for_plan(codes, of_codes), rows, o, flush, s.runs);
-  const Measured f = measure(run, floats, of_floats, weights.for_plan(floats, of_floats), rows, o, flush, s.runs);
+  const Measured c = measure(run, codes, of_codes, weights.for_plan(codes, of_codes), o.of(of_codes), flush, s.runs);
+  const Measured f =
+      measure(run, floats, of_floats, weights.for_plan(floats, of_floats), o.of(of_floats), flush, s.runs);
   const double flop = 2e-6 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
   const bool pass = c.pass && f.pass;
   fmt::print("{:>5} {:>6} {:>6}  {:<8} {:<16} {:<52} {:>8.1f} {:>6.0f} {:>8.1f} {:>8.1f}  {:.3f} {:.3f} {}\n", m, n,
@@ -340,7 +318,7 @@ int main(int argc, char** argv) try {
              "variant", "config", "kernel", "TFLOP", "codes", "bf16", "errors");
   bool pass = true;
   for (const auto& [n, k] : s.shapes) {
-    Operands o;
+    Made o;
     const std::int64_t most = *std::max_element(s.m.begin(), s.m.end());
     o.a = random_normal<std::uint8_t>(DType::e4m3fn, 112, most * k, 1);
     o.b = random_normal<std::uint8_t>(DType::e4m3fn, 112, n * k, 2);
