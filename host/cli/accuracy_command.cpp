@@ -15,7 +15,6 @@
 #include "host/quantize/plan.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
-#include "host/report/print.h"
 #include "host/report/table.h"
 
 namespace ironcl::cli {
@@ -51,13 +50,9 @@ class AccuracyCommand final : public Command {
     report::check_outputs({json_});
     if (path_.empty() == data_.empty()) usage("name a checkpoint, or weights with --data");
     data_.empty() ? measure_layers() : measure_made_up();
-    if (json_ != "-") {
-      const report::GroupedText text(table_, report::terminal_width());
-      report::print_text(text.heading() + text.rows(table_));
-    }
-    if (!json_.empty())
-      report::write_file(json_,
-                         report::to_text(json::value{{"m", m_}, {"seed", seed_}, {"rows", report::to_json(table_)}}));
+    const report::GroupedText text(table_, report::terminal_width());
+    deliver(json_, text.heading() + text.rows(table_),
+            json::value{{"m", m_}, {"seed", seed_}, {"rows", report::to_json(table_)}});
     return ExitStatus::ok;
   }
 

@@ -7,9 +7,7 @@
 #include "host/cli/parse_option.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/execution.h"
-#include "host/report/file.h"
 #include "host/report/json.h"
-#include "host/report/print.h"
 #include "host/report/problem.h"
 #include "host/report/table.h"
 #include "host/report/units.h"
@@ -123,8 +121,8 @@ class DevicesCommand final : public Command {
     const std::vector<ironcl::Device> devices = registry.devices();
     if (problem) return explain(registry, *problem);
     const report::Table table = devices_table(devices, !json_.empty());
-    if (json_ != "-" && !devices.empty()) report::print_text(report::to_text(table, report::terminal_width()));
-    if (!json_.empty()) report::write_file(json_, report::to_text(json::object{{"devices", report::to_json(table)}}));
+    deliver(json_, devices.empty() ? "" : report::to_text(table, report::terminal_width()),
+            json::object{{"devices", report::to_json(table)}});
     if (devices.empty()) fail(ExitStatus::no_device, "{}", why_no_devices(registry));
     return ExitStatus::ok;
   }
@@ -135,16 +133,14 @@ class DevicesCommand final : public Command {
     const ironcl::Selection selection = registry.explain(&desc);
     const report::Table table = candidates_table(selection);
     const std::string line = report::to_line(problem);
-    if (json_ != "-")
-      report::print("problem: {}\n\n{}\n{}\n", line, report::to_text(table, report::terminal_width()),
-                    selection.device ? fmt::format("auto chooses {}", selection.device->uri())
-                                     : fmt::format("auto chooses nothing: {}", selection.error));
-    if (!json_.empty())
-      report::write_file(
-          json_, report::to_text(json::object{{"problem", line},
-                                              {"chosen", or_null(selection.device ? selection.device->uri() : "")},
-                                              {"error", or_null(!selection.device, selection.error)},
-                                              {"candidates", report::to_json(table)}}));
+    deliver(json_,
+            fmt::format("problem: {}\n\n{}\n{}\n", line, report::to_text(table, report::terminal_width()),
+                        selection.device ? fmt::format("auto chooses {}", selection.device->uri())
+                                         : fmt::format("auto chooses nothing: {}", selection.error)),
+            json::object{{"problem", line},
+                         {"chosen", or_null(selection.device ? selection.device->uri() : "")},
+                         {"error", or_null(!selection.device, selection.error)},
+                         {"candidates", report::to_json(table)}});
     return selection.device ? ExitStatus::ok : ExitStatus::no_device;
   }
 

@@ -285,11 +285,11 @@ std::string sums(const Checkpoint& checkpoint) {
   }
   for (const Unquantized& tensor : checkpoint.unquantized()) other_bytes += tensor.data.size();
   const std::size_t usable = checkpoint.layers().size() - unusable;
-  std::string text = fmt::format("{} quantised layer{}{} ({})", usable, usable == 1 ? "" : "s",
-                                 unusable == 0 ? "" : fmt::format(" and {} that cannot be used", unusable),
-                                 report::human_bytes(static_cast<double>(layer_bytes)));
-  return text + fmt::format(", {} ({})\n", plural(checkpoint.unquantized().size(), "other tensor"),
-                            report::human_bytes(static_cast<double>(other_bytes)));
+  return fmt::format("{}{} ({}), {} ({})\n", plural(usable, "quantised layer"),
+                     unusable == 0 ? "" : fmt::format(" and {} that cannot be used", unusable),
+                     report::human_bytes(static_cast<double>(layer_bytes)),
+                     plural(checkpoint.unquantized().size(), "other tensor"),
+                     report::human_bytes(static_cast<double>(other_bytes)));
 }
 
 std::string bytes_by_kind(const Checkpoint& checkpoint) {
@@ -379,10 +379,9 @@ class InspectCommand final : public Command {
     const Checkpoint checkpoint = Checkpoint::open(path_, {.block = block_});
     report::check_outputs({json_}, checkpoint.sources());
     const std::size_t width = report::terminal_width();
-    if (json_ != "-")
-      report::print_text(ranks_ != 0 ? ranks_text(checkpoint, ranks_, ragged_, width)
-                                     : inspect_text(checkpoint, summary_, width));
-    if (!json_.empty()) report::write_file(json_, report::to_text(json::value(inspect_json(checkpoint))));
+    deliver(json_,
+            ranks_ != 0 ? ranks_text(checkpoint, ranks_, ragged_, width) : inspect_text(checkpoint, summary_, width),
+            json_.empty() ? json::value() : inspect_json(checkpoint));
     const std::string complaints = inspect_complaints(checkpoint);
     if (complaints.empty()) return ExitStatus::ok;
     report::flush_output();

@@ -8,6 +8,9 @@
 #include "backends/words.h"
 #include "host/checkpoint/matrix.h"
 #include "host/cli/command.h"
+#include "host/report/file.h"
+#include "host/report/json.h"
+#include "host/report/print.h"
 #include "host/report/problem.h"
 
 namespace ironcl::cli {
@@ -125,6 +128,11 @@ void add_json_option(CLI::App& app, std::string& json) {
       ->option_text("[FILE]")
       ->expected(0, 1)
       ->default_str("-");
+}
+
+void deliver(const std::string& json, const std::string& text, const boost::json::value& report) {
+  if (json != "-") report::print_text(text);
+  if (!json.empty()) report::write_file(json, report::to_text(report));
 }
 
 }  // namespace ironcl::cli

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <boost/json/value.hpp>
 #include <optional>
 #include <string>
 #include <utility>
@@ -79,6 +80,8 @@ void refuse_options(const CLI::App& app, const std::string& text, std::initializ
 
 /// --json [FILE], for a command whose only result is a report: without FILE, or with -, to the standard output.
 void add_json_option(CLI::App& app, std::string& json);
+/// Prints `text`, unless JSON goes to the standard output, and writes `report` where --json says, if it does.
+void deliver(const std::string& json, const std::string& text, const boost::json::value& report);
 
 /// Checks of an option's number: finite and above 0; finite and not negative. CLI11's own print the largest double.
 CLI::Validator above_zero();

@@ -4,9 +4,7 @@
 #include "host/cli/command.h"
 #include "host/cli/parse_option.h"
 #include "host/include/ironcl/ironcl.hpp"
-#include "host/report/file.h"
 #include "host/report/json.h"
-#include "host/report/print.h"
 #include "host/report/table.h"
 
 namespace ironcl::cli {
@@ -80,8 +78,7 @@ class PluginsCommand final : public Command {
 
   ExitStatus run() override {
     const ironcl::Registry registry = ironcl::Registry::discover();
-    if (json_ != "-") report::print_text(to_text(registry));
-    if (!json_.empty()) report::write_file(json_, report::to_text(json::value(to_json(registry))));
+    deliver(json_, to_text(registry), to_json(registry));
     return ExitStatus::ok;
   }
 

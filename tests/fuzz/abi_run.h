@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "host/include/ironcl/errors.hpp"
+#include "host/include/ironcl/handles.hpp"
 #include "tests/fuzz/fuzz.h"
 
 namespace ironcl::fuzz {

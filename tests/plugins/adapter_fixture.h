@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "host/include/ironcl/errors.hpp"
+#include "host/include/ironcl/handles.hpp"
 #include "tests/plugins/fake_backend.h"
 
 extern "C" const ironcl_plugin* ironcl_plugin_query(uint32_t host_major, uint32_t host_minor);

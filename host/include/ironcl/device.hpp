@@ -8,7 +8,6 @@
 #include <string>
 #include <utility>
 
-#include "handles.hpp"
 #include "problem.hpp"
 
 namespace ironcl {

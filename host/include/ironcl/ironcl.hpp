@@ -25,9 +25,7 @@
 // move-only, release in their destructors and keep their registry alive; a Device is a copyable reference.
 #pragma once
 
-#include "buffer.hpp"
 #include "device.hpp"
-#include "errors.hpp"
 #include "handles.hpp"
 #include "operations.hpp"
 #include "problem.hpp"

@@ -9,8 +9,8 @@
 #include <utility>
 #include <vector>
 
-#include "errors.hpp"
 #include "fields.h"
+#include "handles.hpp"
 
 namespace ironcl {
 
