@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The ironcl command: runs one subcommand, turns every failure into a message and an exit status. Next door:
-// command_line.h (parses).
+// command_line.cpp (parses).
 #include <fcntl.h>
 #include <unistd.h>
 
