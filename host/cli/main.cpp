@@ -22,13 +22,6 @@ namespace {
 using ironcl::cli::CommandError;
 using ironcl::cli::ExitStatus;
 
-/// `name` is the subcommand, or empty.
-int fail(const std::string& name, ExitStatus status, const std::string& text) {
-  std::fflush(stdout);
-  ironcl::report::print_error("ironcl{}{}: {}\n", name.empty() ? "" : " ", name, text);
-  return static_cast<int>(status);
-}
-
 /// The file first, as every other message has it; the standard library puts it last.
 std::string text_of(const std::filesystem::filesystem_error& error) {
   const auto quoted = [](const std::filesystem::path& path) { return ironcl::report::visible(path.string()); };
@@ -49,7 +42,10 @@ ExitStatus status_of(const ironcl::Error& error) {
 /// Runs the subcommand that the words name, or shows the text of --help or --version.
 int run(ironcl::cli::CommandLine& line, const std::vector<std::string>& words) {
   const auto failed = [&line](ExitStatus status, const std::string& text) {
-    return fail(line.entered(), status, text);
+    std::fflush(stdout);
+    const std::string name = line.entered();
+    ironcl::report::print_error("ironcl{}{}: {}\n", name.empty() ? "" : " ", name, text);
+    return static_cast<int>(status);
   };
   try {
     std::string text;
