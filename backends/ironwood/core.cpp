@@ -251,4 +251,8 @@ void Slots::wait(std::int64_t number) {
   core_->wait(semaphores_[at], std::exchange(bytes_[at], 0));
 }
 
+void Slots::wait_before(std::int64_t number) {
+  for (; waited_ < number; ++waited_) wait(waited_);
+}
+
 }  // namespace ironcl::ironwood

@@ -155,6 +155,8 @@ class Core {
 
   /// Ends the kernel: every copy must have been waited for.
   CoreTotals finish();
+  /// All that was allocated, in order.
+  const std::deque<VmemBuffer>& buffers() const noexcept { return buffers_; }
 
  private:
   struct Copy {
@@ -216,6 +218,8 @@ class Slots {
                 std::int64_t slot_row = 0);
   /// Waits for all copies of that number.
   void wait(std::int64_t number);
+  /// Waits for those of every number below `number`.
+  void wait_before(std::int64_t number);
   const std::byte* readable(std::int64_t number) const { return core_->readable(*buffer_, slot(number)); }
   std::byte* writable(std::int64_t number) { return core_->writable(*buffer_, slot(number)); }
 
@@ -228,6 +232,7 @@ class Slots {
   VmemBuffer* buffer_ = nullptr;
   std::vector<int> semaphores_;
   std::vector<std::uint64_t> bytes_;  ///< Started into or out of each slot, and not waited for.
+  std::int64_t waited_ = 0;           ///< Numbers below it were waited for.
 };
 
 }  // namespace ironcl::ironwood

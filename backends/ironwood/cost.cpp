@@ -141,9 +141,12 @@ Estimate estimate_grouped(const Plan& plan) {
 }  // namespace
 
 std::int64_t rows_multiplied(const Plan& plan, const Visit& visit) {
-  if (plan.program != Program::gmm_v2) return plan.blocks.b;
-  const std::int64_t bucket = gmm_v2_bucket(plan);
-  return std::min(plan.blocks.b, numerics::round_up(visit.first + visit.rows - visit.tile_first, bucket));
+  std::int64_t rows = plan.blocks.b;
+  if (plan.program == Program::gmm_v2)
+    rows = numerics::round_up(visit.first + visit.rows - visit.tile_first, gmm_v2_bucket(plan));
+  if (plan.program == Program::manual_dma)
+    rows = numerics::round_up(visit.rows, plan.machine.sublane_tile(numerics::size_of(plan.problem.a)));
+  return std::min(plan.blocks.b, rows);
 }
 
 Estimate estimate(const Plan& plan, std::int64_t m) {

@@ -49,7 +49,8 @@ numerics::DType mxu_type(const Machine& machine, numerics::DType left, numerics:
 double dot_ns(const Machine& machine, numerics::DType left, numerics::DType right, std::int64_t rows,
               std::int64_t cols, std::int64_t depth);
 
-/// Rows that the MXU is given in a visit: the whole tile; of gmm_v2 those there are, rounded up to its bucket.
+/// Rows that the MXU is given in a visit: the whole tile; of gmm_v2 and manual_dma those there are, rounded up to a
+/// bucket and to a native tile.
 std::int64_t rows_multiplied(const Plan& plan, const Visit& visit);
 
 /// Quantities of a whole run, without stepping through it: for supports(). Of a grouped problem with the load that

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <boost/describe.hpp>
 #include <boost/json.hpp>
 
 #include "backends/ironwood/cost.h"
@@ -10,6 +11,9 @@
 #include "backends/numerics/checked.h"
 
 namespace ironcl::ironwood {
+
+BOOST_DESCRIBE_STRUCT(FusedBlocks, (), (bt, btc, bf, bd1, bd2))
+
 namespace {
 
 using numerics::ceil_div;
@@ -121,12 +125,7 @@ boost::json::object report_fused(const FusedLayer& layer, const FusedTotals& tot
             {"vpu", core.vpu_ns * 1e-3},
             {"compute", core.compute_ns * 1e-3},
             {"hbm", core.transfer_ns * 1e-3}}},
-          {"blocks",
-           {{"bt", layer.blocks.bt},
-            {"btc", layer.blocks.btc},
-            {"bf", layer.blocks.bf},
-            {"bd1", layer.blocks.bd1},
-            {"bd2", layer.blocks.bd2}}},
+          {"blocks", json::value_from(layer.blocks)},
           {"notes", std::move(notes)}};
 }
 

@@ -236,7 +236,7 @@ double PlannedGemm::multiply(const Bound& bound, std::span<const MatrixRows> dea
     matrix.w_scale.data = reinterpret_cast<std::byte*>(scales + g * scale_count);
     if (!bias.empty()) matrix.bias.data = reinterpret_cast<std::byte*>(bias.data() + g * p.n);
   }
-  return run_program(plan_, bound.rows, operands, workers_.get(), nullptr).time_ns;
+  return run_program(plan_, operands, workers_.get(), nullptr).time_ns;
 }
 
 }  // namespace

@@ -34,15 +34,12 @@ std::int64_t first_group(std::int64_t at, std::int64_t group, std::int64_t block
   return at / group / block * block;
 }
 
-/// Scales of `rows` rows from `row` on, for the K group that contains `k`. `first_row`: where the block begins; -1:
-/// where one of whole blocks would.
+/// Scales of the rows of a region, for the K group that contains `k`. `first_row`: where their block begins.
 void expand(const std::byte* block, const ScaleLayout& layout, const Region& region, std::int64_t first_row,
             std::int64_t k, float* to) {
-  const std::int64_t block_groups = layout.transposed ? layout.block_cols : layout.block_rows;
   const std::int64_t block_k = layout.transposed ? layout.block_rows : layout.block_cols;
   const std::int64_t k_group = k / layout.group_cols - first_group(region.col, layout.group_cols, block_k);
-  const std::int64_t base =
-      first_row >= 0 ? first_row / layout.group_rows : first_group(region.row, layout.group_rows, block_groups);
+  const std::int64_t base = first_row / layout.group_rows;
   for (std::int64_t i = 0; i < region.rows;) {
     const std::int64_t group = (region.row + i) / layout.group_rows;
     const std::int64_t end = std::min(region.rows, (group + 1) * layout.group_rows - region.row);
@@ -154,12 +151,7 @@ Work KernelBody::step(const StepTile& tile) {
     multiply(tile);
     if (tile.last_k) store(tile);
   }
-  if (tile.rows != 0) return step_work(plan_, tile.rows, quantizes, tile.last_k);
-  if (entry_of(plan_.program).cuts_rows && tile.x.rows < plan_.blocks.b) {
-    const std::int64_t native = plan_.machine.sublane_tile(numerics::size_of(plan_.problem.a));
-    const std::int64_t rows = numerics::round_up(tile.x.rows, native);
-    return step_work(plan_, std::min(rows, plan_.blocks.b), quantizes, tile.last_k);
-  }
+  if (tile.rows != plan_.blocks.b) return step_work(plan_, tile.rows, quantizes, tile.last_k);
   return work_[quantizes][tile.last_k];
 }
 
@@ -169,9 +161,7 @@ void KernelBody::quantize(const StepTile& tile) {
   const std::int64_t element = numerics::size_of(source);
   const std::int64_t group_cols = std::min(x_layout_.group_cols, width);
   const std::int64_t block_k = x_layout_.transposed ? x_layout_.block_rows : x_layout_.block_cols;
-  const std::int64_t block_m = x_layout_.transposed ? x_layout_.block_cols : x_layout_.block_rows;
-  const std::int64_t base_m = tile.x_scale_row >= 0 ? tile.x_scale_row / x_layout_.group_rows
-                                                    : first_group(tile.x.row, x_layout_.group_rows, block_m);
+  const std::int64_t base_m = tile.x_scale_row / x_layout_.group_rows;
   const std::int64_t base_k = first_group(tile.x.col, x_layout_.group_cols, block_k);
   const std::int64_t tasks = numerics::ceil_div(tile.x.rows, kRowsATask);
   workers_->run(
@@ -199,7 +189,7 @@ void KernelBody::fill_scales(const StepTile& tile, std::int64_t run_first) {
   if (plan_.problem.scaled_x())
     expand(tile.x_scale, x_layout_, tile.x, tile.x_scale_row, tile.x.col + run_first, scale_m_.data());
   if (plan_.problem.scaled_w()) {
-    expand(tile.w_scale, w_layout_, tile.w, -1, tile.w.col + run_first, scale_n_.data());
+    expand(tile.w_scale, w_layout_, tile.w, tile.w.row, tile.w.col + run_first, scale_n_.data());
   }
 }
 

@@ -63,9 +63,8 @@ struct StepTile {
   std::byte* out = nullptr;
   bool x_changed = true;  ///< The step before had another block of x.
   bool first_k = false, last_k = false;
-  std::int64_t x_scale_row =
-      -1;                 ///< The row of X where the block of its scales begins; -1: that of an aligned block.
-  std::int64_t rows = 0;  ///< Rows given to the MXU; 0: by the program's rule.
+  std::int64_t x_scale_row = 0;  ///< The row of X where the block of its scales begins.
+  std::int64_t rows = 0;         ///< Rows given to the MXU.
 };
 
 class KernelBody {

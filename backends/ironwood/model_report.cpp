@@ -18,36 +18,25 @@ namespace ironcl::ironwood {
 BOOST_DESCRIBE_STRUCT(Tpu, (),
                       (key, name, generation, cores_per_chip, mxu_size, mxus, lanes, sublanes, vmem_bytes, hbm_bytes,
                        hbm_bytes_per_s, bf16_flops, int8_ops, fp8_flops, source))
+BOOST_DESCRIBE_STRUCT(Assumptions, (),
+                      (launch_ns, mxu_efficiency, hbm_efficiency, dma_latency_ns, step_overhead_ns, vpu_ops_per_s,
+                       vpu_ops_per_quantised_element, vpu_ops_per_widened_element, vpu_ops_per_stored_element))
+BOOST_DESCRIBE_STRUCT(VmemPart, (), (name, slots, rows, cols, element_bytes, bytes))
 namespace {
 
 namespace json = boost::json;
 using numerics::DType;
 
 json::object assumptions_of(const Machine& machine) {
-  const Assumptions& a = machine.assume;
-  return {{"launch_ns", a.launch_ns},
-          {"mxu_efficiency", a.mxu_efficiency},
-          {"hbm_efficiency", a.hbm_efficiency},
-          {"dma_latency_ns", a.dma_latency_ns},
-          {"step_overhead_ns", a.step_overhead_ns},
-          {"clock_hz", machine.clock_hz()},
-          {"vpu_ops_per_s", machine.vpu_ops_per_s()},
-          {"vpu_ops_per_quantised_element", a.vpu_ops_per_quantised_element},
-          {"vpu_ops_per_widened_element", a.vpu_ops_per_widened_element},
-          {"vpu_ops_per_stored_element", a.vpu_ops_per_stored_element}};
+  Assumptions assume = machine.assume;
+  assume.vpu_ops_per_s = machine.vpu_ops_per_s();
+  json::object shown = json::value_from(assume).as_object();
+  shown["clock_hz"] = machine.clock_hz();
+  return shown;
 }
 
 json::object vmem_json(const Plan& plan) {
   const VmemUse use = vmem_of(plan);
-  json::array parts;
-  for (const VmemPart& part : use.parts) {
-    parts.push_back({{"name", part.name},
-                     {"slots", part.slots},
-                     {"rows", part.rows},
-                     {"cols", part.cols},
-                     {"element_bytes", part.element_bytes},
-                     {"bytes", part.bytes}});
-  }
   const auto fits = [&](std::int64_t limit) {
     return json::object{
         {"limit_bytes", limit}, {"footprint", use.footprint_bytes <= limit}, {"formula", use.formula_bytes <= limit}};
@@ -59,7 +48,7 @@ json::object vmem_json(const Plan& plan) {
            {{"physical", fits(plan.machine.tpu->vmem_bytes)},
             {"upstream_cap", fits(kUpstreamVmemCap)},
             {"default_scoped", fits(kScopedVmemDefault)}}},
-          {"parts", std::move(parts)}};
+          {"parts", json::value_from(use.parts)}};
 }
 
 /// Rules of the published stack that this plan would meet there and not here.
@@ -183,7 +172,7 @@ json::object report_model(const Plan& plan, const RunTotals& totals) {
 
 json::object report_model(const Plan& plan) {
   const std::int64_t m = std::max<std::int64_t>(plan.problem.rows(), 1);
-  return report_model(plan, run_program(plan, m, describe_operands(plan, m), nullptr, nullptr));
+  return report_model(plan, run_program(plan, describe_operands(plan, m), nullptr, nullptr));
 }
 
 json::object report_machines() {
@@ -239,7 +228,7 @@ json::object trace_of(const Plan& plan, std::size_t spans) {
   Timeline timeline;
   timeline.capacity = spans;
   const std::int64_t m = std::max<std::int64_t>(plan.problem.rows(), 1);
-  run_program(plan, m, describe_operands(plan, m), nullptr, &timeline);
+  run_program(plan, describe_operands(plan, m), nullptr, &timeline);
   return chrome_trace(timeline, plan.machine, describe(plan));
 }
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// A kernel for a problem: blocks, grid, mode, buffers, and whether it fits the machine. Next door: vmem.h (what it
-// occupies), cost.h (what a step takes), program.h (the kernels that run a plan).
+// A kernel for a problem: blocks, grid, mode, buffers, and whether it fits the machine. Next door: cost.h (what it
+// occupies, what a step takes), program.h (the kernels that run a plan).
 #pragma once
 
 #include <cstdint>

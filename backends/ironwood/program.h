@@ -5,11 +5,12 @@
 #pragma once
 
 #include <cstdint>
-#include <memory>
+#include <optional>
 #include <span>
 #include <string_view>
 #include <vector>
 
+#include "backends/ironwood/kernel_body.h"
 #include "backends/ironwood/pipeline.h"
 #include "backends/ironwood/plan.h"
 #include "backends/ironwood/workers.h"
@@ -43,8 +44,7 @@ struct Visit {
 
 /// Tiles of at most `tile` rows that begin and end at multiples of `step`, or at the end of the array's `rows`.
 ///   gmm_v1  step = tile: a tile that several matrices share is visited once for each of them, one visit after
-///   another,
-///           and is moved as a whole. (megablox gmm, make_group_metadata.)
+///           another, and is moved as a whole. (megablox gmm, make_group_metadata.) So are the tiles of one matrix.
 ///   gmm_v2  step = a sublane: tiles begin at each matrix's own first row, rounded down, and only the rows there are,
 ///           rounded up, are moved. (fill_metadata.)
 std::vector<Visit> visit_tiles(std::span<const MatrixRows> dealt, std::int64_t tile, std::int64_t step,
@@ -61,11 +61,13 @@ struct Operands {
     HbmArray bias;     ///< [1, n] f32; only where the problem has one.
   };
   std::vector<Matrix> matrices;  ///< One, or those of a grouped problem.
-  std::vector<MatrixRows> rows;  ///< For a grouped problem: the rows of each matrix.
+  std::vector<MatrixRows> rows;  ///< Of each matrix.
 };
 
-/// The arrays of a call of `m` rows (at least 1), tight and without data. For a grouped problem all its rows(), as
-/// plan.matrix_rows schedules them.
+/// The arrays of a call of `m` rows (at least 1), tight and without data, with one matrix and no rows of any.
+Operands describe_arrays(const Plan& plan, std::int64_t m);
+/// The same with all matrices and their rows, of a grouped problem all its rows(), as plan.matrix_rows schedules
+/// them.
 Operands describe_operands(const Plan& plan, std::int64_t m);
 
 /// Time and traffic of a run.
@@ -75,21 +77,19 @@ struct RunTotals {
   double time_ns = 0;  ///< Launch included; modelled.
 };
 
-/// Runs the plan's program on `m` rows (at least 1). `workers` may be null where the operands have no data;
-/// `timeline` may be null. Throws Error(internal) where a program breaks the engine's rules.
-RunTotals run_program(const Plan& plan, std::int64_t m, const Operands& operands, Workers* workers,
-                      Timeline* timeline);
+/// Runs the plan's program. `workers` may be null where the operands have no data; `timeline` may be null. Throws
+/// Error(internal) where a program breaks the engine's rules.
+RunTotals run_program(const Plan& plan, const Operands& operands, Workers* workers, Timeline* timeline);
 
 /// A program: how blocks move, around the body that all share. A new one is a file with its function and a row of
 /// all_programs(); options, reports and plans find it there.
 struct ProgramEntry {
   std::string_view name;     ///< As the option `program` spells it.
   std::string_view meaning;  ///< A short description.
-  PipelineTotals (*run)(Core& core, const Plan& plan, std::int64_t m, const Operands& operands, Workers* workers);
+  /// Allocates its buffers, and where `operands` has no rows does no more.
+  PipelineTotals (*run)(Core& core, const Plan& plan, const Operands& operands, Workers* workers);
   Program program;
-  bool cuts_rows;    ///< A ragged last block of rows costs the rows there are, not a full block.
-  bool own_buffers;  ///< Every operand has all its slots, and the bias lies in VMEM as a whole.
-  bool grouped;      ///< Runs grouped problems, and no others.
+  bool grouped;  ///< Runs grouped problems, and no others.
 };
 
 /// The first is the default.
@@ -99,15 +99,42 @@ std::string_view name_of(Program program) noexcept;
 /// Null where there is no program of that name.
 const ProgramEntry* find_program(std::string_view name) noexcept;
 
-PipelineTotals run_pipeline_program(Core& core, const Plan& plan, std::int64_t m, const Operands& operands,
-                                    Workers* workers);
-PipelineTotals run_manual_program(Core& core, const Plan& plan, std::int64_t m, const Operands& operands,
-                                  Workers* workers);
-PipelineTotals run_grouped_program(Core& core, const Plan& plan, std::int64_t m, const Operands& operands,
-                                   Workers* workers);
+PipelineTotals run_pipeline_program(Core& core, const Plan& plan, const Operands& operands, Workers* workers);
+PipelineTotals run_manual_program(Core& core, const Plan& plan, const Operands& operands, Workers* workers);
+PipelineTotals run_grouped_program(Core& core, const Plan& plan, const Operands& operands, Workers* workers);
 
-/// The visits that a plan of a grouped problem makes; `rows`: of X.
+/// The visits that a plan makes; `rows`: of X.
 std::vector<Visit> visits_of(const Plan& plan, std::span<const MatrixRows> dealt, std::int64_t rows);
+
+/// The inputs of a program in its grid: (visits, tiles of N, tiles of K), of a grouped problem (tiles of N, visits,
+/// tiles of K). Of all programs but the pipeline every input has all its slots. Plan and operands outlive it.
+class ProgramInputs {
+ public:
+  ProgramInputs(Core& core, const Plan& plan, const Operands& operands);
+  ProgramInputs(const ProgramInputs&) = delete;
+  ProgramInputs& operator=(const ProgramInputs&) = delete;
+
+  Inputs& inputs() noexcept { return *inputs_; }
+  const std::vector<Visit>& visits() const noexcept { return visits_; }
+  std::int64_t tile_of_n(const GridIndex& index) const noexcept { return index[plan_.problem.grouped() ? 0 : 1]; }
+  std::int64_t number_of_visit(const GridIndex& index) const noexcept {
+    return index[plan_.problem.grouped() ? 1 : 0];
+  }
+  const Visit& visit(const GridIndex& index) const {
+    return visits_[static_cast<std::size_t>(number_of_visit(index))];
+  }
+  /// What a step multiplies; where it leaves D is the program's to say.
+  StepTile tile(const Step& step) const;
+
+ private:
+  const Plan& plan_;
+  std::vector<Visit> visits_;
+  std::optional<Inputs> inputs_;
+  std::size_t x_scale_ = 0, w_scale_ = 0, bias_ = 0;  ///< Their windows; 0: there is none.
+};
+
+/// The slots of D.
+Slots output_slots(Core& core, const Plan& plan, const Operands& operands);
 
 // --- The tiles that the grouped kernels choose by themselves. Rules of tpu-inference's kernels/megablox: the default
 // of gmm's tuned_block_sizes.py, and calculate_tiling of gmm_v2.py.
@@ -124,9 +151,5 @@ KernelBlocks gmm_blocks(const Plan& plan, const KernelBlocks& quantum);
 
 /// Bytes of VMEM by gmm_v2's own estimate: x and out twice, weights three times, their scales twice, the accumulator.
 std::int64_t gmm_vmem_estimate(const Plan& plan, const KernelBlocks& blocks);
-
-/// Which block of its array a step (b, o, i) uses.
-BlockIndex scale_block(const ScaleLayout& layout, std::int64_t tile_row, std::int64_t tile_rows,
-                       std::int64_t tile_col, std::int64_t tile_cols) noexcept;
 
 }  // namespace ironcl::ironwood

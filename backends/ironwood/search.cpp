@@ -41,7 +41,7 @@ void step_through(Candidate& candidate) {
   const std::int64_t m = std::max<std::int64_t>(candidate.plan.problem.m, 1);
   const Grid grid = candidate.plan.grid(m);
   if (grid[0] * grid[1] * grid[2] > kMostSteps) return;
-  candidate.time_ns = run_program(candidate.plan, m, describe_operands(candidate.plan, m), nullptr, nullptr).time_ns;
+  candidate.time_ns = run_program(candidate.plan, describe_operands(candidate.plan, m), nullptr, nullptr).time_ns;
   candidate.stepped = true;
 }
 

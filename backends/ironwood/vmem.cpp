@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-// The parts of vmem.h are the buffers that program_*.cpp allocate; a test holds the two together.
+// The VMEM of a plan: what its program allocates, and what the published formula says.
 #include "backends/ironwood/cost.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "backends/ironwood/program.h"
-#include "backends/numerics/checked.h"
 
 namespace ironcl::ironwood {
 namespace {
@@ -48,40 +48,16 @@ std::int64_t formula(const Plan& plan, const Grid& grid) {
 }  // namespace
 
 VmemUse vmem_of(const Plan& plan) {
-  const Problem& p = plan.problem;
-  const KernelBlocks& k = plan.blocks;
-  const Grid grid = plan.grid(p.rows());
+  const std::int64_t m = std::max<std::int64_t>(plan.problem.rows(), 1);
+  Core core(plan.machine, false, std::numeric_limits<std::int64_t>::max(), nullptr);
+  entry_of(plan.program).run(core, plan, describe_arrays(plan, m), nullptr);
   VmemUse use;
-  const auto add = [&](const char* name, int slots, std::int64_t rows, std::int64_t cols, std::uint32_t bytes) {
-    VmemPart part{.name = name, .slots = slots, .rows = rows, .cols = cols, .element_bytes = bytes};
-    part.bytes = numerics::checked_mul(plan.machine.padded_bytes(rows, cols, bytes), slots);
-    use.footprint_bytes = numerics::checked_add(use.footprint_bytes, part.bytes);
-    use.parts.push_back(std::move(part));
-  };
-  const bool manual = entry_of(plan.program).own_buffers;
-  // The pipeline loads a block that covers its array once, into one buffer; the manual kernel has the same slots
-  // always.
-  const auto slots = [&](bool covers) { return covers && !manual ? 1 : plan.buffers; };
-  const auto add_scales = [&](const char* name, const ScaleLayout& layout) {
-    add(name, slots(layout.block_rows >= layout.rows && layout.block_cols >= layout.cols), layout.block_rows,
-        layout.block_cols, 4);
-  };
-  add("x", slots(k.b >= p.m && grid[2] == 1), k.b, k.i, size_of(p.x()));
-  add("w", p.grouped() ? plan.w_buffers : slots(grid[1] == 1 && grid[2] == 1), k.o, k.i, size_of(p.w()));
-  if (p.scaled_x()) add_scales("x_scale", plan.x_scales(std::max<std::int64_t>(p.rows(), 1)));
-  if (p.scaled_w()) add_scales("w_scale", plan.w_scales());
-  if (p.bias != DType::none && p.grouped()) {
-    add("bias", plan.buffers, 1, k.o, 4);
-  } else if (p.bias != DType::none) {
-    add("bias", manual || grid[1] == 1 ? 1 : plan.buffers, 1, manual ? p.n : k.o, 4);
-  }
-  add("out", std::min(plan.buffers, 2), k.b, k.o, size_of(p.d));
-  if (plan.program == Program::gmm_v2) {
-    add("partial_out", 1, plan.machine.sublane_tile(size_of(p.x())), k.o, size_of(p.d));
-  }
-  if (plan.save_acc) add("acc", 1, k.b, k.o, 4);
-  if (plan.save_x_q) add("x_q", 1, k.b, k.i, 1);
-  use.formula_bytes = p.grouped() ? gmm_vmem_estimate(plan, plan.blocks) : formula(plan, grid);
+  for (const VmemBuffer& buffer : core.buffers())
+    use.parts.push_back({buffer.name, buffer.slots, buffer.rows, buffer.cols, buffer.element_bytes,
+                         buffer.padded_bytes * buffer.slots});
+  use.footprint_bytes = core.finish().vmem_bytes;
+  use.formula_bytes =
+      plan.problem.grouped() ? gmm_vmem_estimate(plan, plan.blocks) : formula(plan, plan.grid(plan.problem.rows()));
   return use;
 }
 

@@ -25,36 +25,20 @@ Counts run_grid(const Grid& grid, int buffers, double* end_ns = nullptr, Work wo
   };
   const HbmArray x = array("x", grid[0], grid[2]), w = array("w", grid[1], grid[2]), ws = array("ws", 1, grid[1]),
                  xs = array("xs", 1, grid[0]), out = array("out", grid[0], grid[1]);
-  const auto window = [&](const HbmArray& a, IndexMap map, bool output = false) {
-    return Window{
-        .array = &a, .output = output, .block_rows = 8, .block_cols = 128, .map = std::move(map), .buffers = buffers};
+  std::vector<Window> windows;
+  const auto add = [&](const HbmArray& a, std::function<BlockIndex(const GridIndex&)> index) {
+    BlockMap map = [&a, index](const GridIndex& g) { return Block{&a, block_region(a, 8, 128, index(g))}; };
+    windows.push_back({&a, 8, 128, std::move(map), buffers, a.rows == 8 && a.cols == 128});
   };
-  const std::vector<Window> windows = {
-      window(x,
-             [](const GridIndex& g) {
-               return BlockIndex{g[0], g[2]};
-             }),
-      window(w,
-             [](const GridIndex& g) {
-               return BlockIndex{g[1], g[2]};
-             }),
-      window(ws,
-             [](const GridIndex& g) {
-               return BlockIndex{0, g[1]};
-             }),
-      window(xs,
-             [](const GridIndex& g) {
-               return BlockIndex{0, g[0]};
-             }),
-      window(
-          out,
-          [](const GridIndex& g) {
-            return BlockIndex{g[0], g[1]};
-          },
-          true),
-  };
+  add(x, [](const GridIndex& g) { return BlockIndex{g[0], g[2]}; });
+  add(w, [](const GridIndex& g) { return BlockIndex{g[1], g[2]}; });
+  add(ws, [](const GridIndex& g) { return BlockIndex{0, g[1]}; });
+  add(xs, [](const GridIndex& g) { return BlockIndex{0, g[0]}; });
+  Inputs inputs(core, grid, std::move(windows));
+  Slots stores(core, "out", std::min(buffers, 2), 8, 128, 4);
+  const auto block_of_out = [&](const GridIndex& g) { return Block{&out, block_region(out, 8, 128, {g[0], g[1]})}; };
   const auto totals = run_pipeline(
-      core, grid, windows, [&](const Step&) { return work; }, "step");
+      inputs, stores, block_of_out, [&](const Step&, std::byte*) { return work; }, "step");
   const auto core_totals = core.finish();
   if (end_ns != nullptr) *end_ns = core_totals.end_ns;
   EXPECT_EQ(totals.steps, grid[0] * grid[1] * grid[2]);

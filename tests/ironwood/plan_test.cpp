@@ -229,30 +229,6 @@ TEST(IronwoodPlan, FormulaGivesThePublishedBytes) {
   EXPECT_EQ(formula(512, 2048), 96'469'376);
 }
 
-TEST(IronwoodPlan, FootprintIsWhatTheEngineAllocates) {
-  for (const Case& c :
-       {Case{.m = 300, .n = 600, .k = 850, .options = {{"kernel_blocks", "128,128,128"}}},
-        Case{.m = 300,
-        .n = 600,
-        .k = 850,
-        .a_source = DType::bf16,
-        .bias = DType::f32,
-        .options = {{"kernel_blocks", "128,256,896"}}},
-        Case{.m = 30, .n = 100, .k = 100, .a = DType::f32},
-        Case{.m = 30,
-        .n = 1000,
-        .k = 3000,
-        .a_grid = {1, 0},
-        .b_grid = {1, 0},
-        .options = {{"kernel_blocks", "32,256,512"}, {"buffers", "3"}}},
-        Case{.m = 300, .n = 600, .k = 850, .bias = DType::f32, .options = {{"program", "manual_dma"}}},
-        Case{.m = 1000, .n = 600, .k = 850, .a_grid = {128, 128}, .options = {{"buffers", "1"}}}}) {
-    const Plan plan = plan_of(c);
-    const auto totals = run_program(plan, c.m, describe_operands(plan, c.m), nullptr, nullptr);
-    EXPECT_EQ(totals.core.vmem_bytes, vmem_of(plan).footprint_bytes) << c.line();
-  }
-}
-
 TEST(IronwoodPlan, DefaultBlocksFitInTheirLimitAndStayLegal) {
   for (const char* limit : {"1", "4", "16", "32", "64"}) {
     const Plan plan = plan_of({.m = 5000,
