@@ -77,21 +77,10 @@ std::uint64_t Core::bytes_of(const Copy& copy) const {
   return static_cast<std::uint64_t>(rows) * static_cast<std::uint64_t>(cols) * buffer.element_bytes;
 }
 
-std::uint64_t Core::start_copy_in(const HbmArray& array, const Region& region, VmemBuffer& buffer, int slot,
-                                  int semaphore, std::int64_t step) {
-  Copy copy{.in = true, .array = &array, .region = region, .buffer = &buffer, .slot = slot};
-  return start(copy, semaphore, step);
-}
-
-std::uint64_t Core::start_copy_out(VmemBuffer& buffer, int slot, const HbmArray& array, const Region& region,
-                                   int semaphore, std::int64_t step, std::int64_t slot_row) {
-  Copy copy{.in = false, .array = &array, .region = region, .buffer = &buffer, .slot = slot, .slot_row = slot_row};
-  return start(copy, semaphore, step);
-}
-
-std::uint64_t Core::start(Copy copy, int semaphore, std::int64_t step) {
-  const Region& region = copy.region;
-  VmemBuffer& buffer = *copy.buffer;
+std::uint64_t Core::start(Way way, const HbmArray& array, const Region& region, VmemBuffer& buffer, int at,
+                          int semaphore, std::int64_t step, std::int64_t slot_row) {
+  Copy copy{
+      .in = way == Way::in, .array = &array, .region = region, .buffer = &buffer, .slot = at, .slot_row = slot_row};
   const bool inside = region.row >= 0 && region.col >= 0 && region.rows > 0 && region.cols > 0 &&
                       region.row + region.rows <= copy.array->rows && region.col + region.cols <= copy.array->cols &&
                       copy.slot_row >= 0 && copy.slot_row + region.rows <= buffer.rows &&
@@ -225,23 +214,12 @@ Slots::Slots(Core& core, const std::string& name, int count, std::int64_t rows, 
   for (int slot = 0; slot < count; ++slot) semaphores_.push_back(core.semaphore(fmt::format("{}[{}]", name, slot)));
 }
 
-void Slots::copy_in(std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step,
-                    Slots* with) {
-  Slots& waited = with != nullptr ? *with : *this;
+void Slots::copy(Core::Way way, std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step,
+                 std::int64_t slot_row, Slots& waited) {
   const auto at = static_cast<std::size_t>(slot(number));
   const std::uint64_t bytes =
-      core_->start_copy_in(array, region, *buffer_, slot(number), waited.semaphores_[at], step);
+      core_->start(way, array, region, *buffer_, slot(number), waited.semaphores_[at], step, slot_row);
   waited.bytes_[at] += bytes;
-  ++moved.copies;
-  moved.bytes += bytes;
-}
-
-void Slots::copy_out(std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step,
-                     std::int64_t slot_row) {
-  const auto at = static_cast<std::size_t>(slot(number));
-  const std::uint64_t bytes =
-      core_->start_copy_out(*buffer_, slot(number), array, region, semaphores_[at], step, slot_row);
-  bytes_[at] += bytes;
   ++moved.copies;
   moved.bytes += bytes;
 }

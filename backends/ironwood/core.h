@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A TensorCore as a kernel sees it: arrays in HBM, buffers in a VMEM of limited size, asynchronous copies with
-// byte-counting semaphores, compute, and a modelled clock. Kernels are written on it directly (program_manual.cpp) or
+// byte-counting semaphores, compute, and a modelled clock. Kernels are written on it directly (fused_experts.cpp) or
 // through the grid pipeline (pipeline.h). A kernel that reads a slot before its copy was waited for, overwrites one
 // that is still being stored, waits for what nobody signals, or ends with copies in flight gets an Error.
 //
@@ -132,14 +132,13 @@ class Core {
   /// A new DMA semaphore.
   int semaphore(const std::string& name);
 
-  /// Starts a copy of `region` (which must lie in `array`) to the top left of a slot; signals `semaphore` with its
-  /// bytes when done. The bytes moved are the region's, rounded up to native tiles where `region` is a partial edge.
-  /// Returns the bytes to wait for. `step`: the grid step that needs the copy, for the timeline; -1: none.
-  std::uint64_t start_copy_in(const HbmArray& array, const Region& region, VmemBuffer& buffer, int slot,
-                              int semaphore, std::int64_t step);
-  /// The other way, from the rows of the slot that begin at `slot_row`.
-  std::uint64_t start_copy_out(VmemBuffer& buffer, int slot, const HbmArray& array, const Region& region,
-                               int semaphore, std::int64_t step, std::int64_t slot_row = 0);
+  enum class Way { in, out };
+  /// Starts a copy of `region` (which must lie in `array`, which outlives it) to or from the rows of a slot that
+  /// begin at `slot_row`, at their left; signals `semaphore` with its bytes when done. The bytes moved are the
+  /// region's, rounded up to native tiles where `region` is a partial edge. Returns the bytes to wait for. `step`:
+  /// the grid step that needs the copy, for the timeline; -1: none.
+  std::uint64_t start(Way way, const HbmArray& array, const Region& region, VmemBuffer& buffer, int slot,
+                      int semaphore, std::int64_t step, std::int64_t slot_row = 0);
   /// Waits until `semaphore` has counted `bytes`, then takes them off it; several copies may be waited for at once.
   void wait(int semaphore, std::uint64_t bytes);
 
@@ -175,7 +174,6 @@ class Core {
     std::deque<Copy> pending;
   };
 
-  std::uint64_t start(Copy copy, int semaphore, std::int64_t step);
   void land(Copy& copy);
   std::uint64_t bytes_of(const Copy& copy) const;
 
@@ -212,10 +210,14 @@ class Slots {
   /// Starts copy `number`. `with`: the slots whose copy of that number this one belongs to; both are waited for
   /// there.
   void copy_in(std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step,
-               Slots* with = nullptr);
+               Slots* with = nullptr) {
+    copy(Core::Way::in, number, array, region, step, 0, with != nullptr ? *with : *this);
+  }
   /// Copies from the slot's rows from `slot_row` on.
   void copy_out(std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step,
-                std::int64_t slot_row = 0);
+                std::int64_t slot_row = 0) {
+    copy(Core::Way::out, number, array, region, step, slot_row, *this);
+  }
   /// Waits for all copies of that number.
   void wait(std::int64_t number);
   /// Waits for those of every number below `number`.
@@ -226,6 +228,8 @@ class Slots {
   WindowTotals moved;
 
  private:
+  void copy(Core::Way way, std::int64_t number, const HbmArray& array, const Region& region, std::int64_t step,
+            std::int64_t slot_row, Slots& waited);
   int slot(std::int64_t number) const { return static_cast<int>(number % buffer_->slots); }
 
   Core* core_ = nullptr;

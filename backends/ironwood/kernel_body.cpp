@@ -155,6 +155,17 @@ Work KernelBody::step(const StepTile& tile) {
   return work_[quantizes][tile.last_k];
 }
 
+template <class Row>
+void KernelBody::for_rows(std::int64_t rows, std::int64_t cols, const Row& row) {
+  workers_->run(
+      ceil_div(rows, kRowsATask),
+      [&](std::int64_t task) {
+        std::vector<float> scratch;
+        for (std::int64_t i = task * kRowsATask; i < std::min(rows, (task + 1) * kRowsATask); ++i) row(i, scratch);
+      },
+      rows * cols < (1 << 15) ? 1 : plan_.threads);
+}
+
 void KernelBody::quantize(const StepTile& tile) {
   const DType source = plan_.problem.x();
   const std::int64_t width = plan_.blocks.i;
@@ -163,26 +174,19 @@ void KernelBody::quantize(const StepTile& tile) {
   const std::int64_t block_k = x_layout_.transposed ? x_layout_.block_rows : x_layout_.block_cols;
   const std::int64_t base_m = tile.x_scale_row / x_layout_.group_rows;
   const std::int64_t base_k = first_group(tile.x.col, x_layout_.group_cols, block_k);
-  const std::int64_t tasks = numerics::ceil_div(tile.x.rows, kRowsATask);
-  workers_->run(
-      tasks,
-      [&](std::int64_t task) {
-        std::vector<float> row(static_cast<std::size_t>(tile.x.cols));
-        const std::int64_t end = std::min(tile.x.rows, (task + 1) * kRowsATask);
-        for (std::int64_t i = task * kRowsATask; i < end; ++i) {
-          numerics::decode(source, tile.x_data + i * width * element, std::span<float>(row));
-          const std::int64_t row_group = (tile.x.row + i) / x_layout_.group_rows - base_m;
-          for (std::int64_t first = 0; first < tile.x.cols; first += group_cols) {
-            const std::int64_t k_group = (tile.x.col + first) / x_layout_.group_cols - base_k;
-            const auto count = static_cast<std::size_t>(std::min(group_cols, tile.x.cols - first));
-            numerics::quantize_run(plan_.problem.a,
-                                   std::span<const float>(row).subspan(static_cast<std::size_t>(first), count),
-                                   scale_at(tile.x_scale, x_layout_, row_group, k_group),
-                                   reinterpret_cast<std::uint8_t*>(x_q_) + i * width + first);
-          }
-        }
-      },
-      tile.x.rows * tile.x.cols < (1 << 15) ? 1 : plan_.threads);
+  for_rows(tile.x.rows, tile.x.cols, [&](std::int64_t i, std::vector<float>& row) {
+    row.resize(static_cast<std::size_t>(tile.x.cols));
+    numerics::decode(source, tile.x_data + i * width * element, std::span<float>(row));
+    const std::int64_t row_group = (tile.x.row + i) / x_layout_.group_rows - base_m;
+    for (std::int64_t first = 0; first < tile.x.cols; first += group_cols) {
+      const std::int64_t k_group = (tile.x.col + first) / x_layout_.group_cols - base_k;
+      const auto count = static_cast<std::size_t>(std::min(group_cols, tile.x.cols - first));
+      numerics::quantize_run(plan_.problem.a,
+                             std::span<const float>(row).subspan(static_cast<std::size_t>(first), count),
+                             scale_at(tile.x_scale, x_layout_, row_group, k_group),
+                             reinterpret_cast<std::uint8_t*>(x_q_) + i * width + first);
+    }
+  });
 }
 
 void KernelBody::fill_scales(const StepTile& tile, std::int64_t run_first) {
@@ -219,19 +223,13 @@ void KernelBody::store(const StepTile& tile) {
   const DType type = plan_.problem.d;
   const auto cols = static_cast<std::size_t>(tile.w.rows);
   const auto* bias = reinterpret_cast<const float*>(tile.bias);
-  workers_->run(
-      numerics::ceil_div(tile.x.rows, kRowsATask),
-      [&](std::int64_t task) {
-        const std::int64_t end = std::min(tile.x.rows, (task + 1) * kRowsATask);
-        for (std::int64_t i = task * kRowsATask; i < end; ++i) {
-          float* row = acc_ + i * pitch;
-          if (bias != nullptr) {
-            for (std::size_t j = 0; j < cols; ++j) row[j] += bias[j];
-          }
-          numerics::encode(type, std::span<const float>(row, cols), tile.out + i * pitch * numerics::size_of(type));
-        }
-      },
-      tile.x.rows * tile.w.rows < (1 << 15) ? 1 : plan_.threads);
+  for_rows(tile.x.rows, tile.w.rows, [&](std::int64_t i, std::vector<float>&) {
+    float* row = acc_ + i * pitch;
+    if (bias != nullptr) {
+      for (std::size_t j = 0; j < cols; ++j) row[j] += bias[j];
+    }
+    numerics::encode(type, std::span<const float>(row, cols), tile.out + i * pitch * numerics::size_of(type));
+  });
 }
 
 }  // namespace ironcl::ironwood

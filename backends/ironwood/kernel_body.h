@@ -76,6 +76,9 @@ class KernelBody {
   Work step(const StepTile& tile);
 
  private:
+  /// row(i, scratch) for each of `rows`, on several threads where rows times cols are many.
+  template <class Row>
+  void for_rows(std::int64_t rows, std::int64_t cols, const Row& row);
   void quantize(const StepTile& tile);
   void fill_scales(const StepTile& tile, std::int64_t run_first);
   void multiply(const StepTile& tile);

@@ -62,16 +62,10 @@ bool read_blocks(std::string_view text, PlanRequest* request) {
 }
 
 bool read_mode(std::string_view text, PlanRequest* request) {
-  if (text == "auto") {
-    request->mode.reset();
-  } else if (text == "aligned") {
-    request->mode = Mode::aligned;
-  } else if (text == "large") {
-    request->mode = Mode::large;
-  } else {
-    return false;
-  }
-  return true;
+  request->mode.reset();
+  for (const Mode mode : {Mode::aligned, Mode::large})
+    if (text == name_of(mode)) request->mode = mode;
+  return request->mode || text == "auto";
 }
 
 /// Whole numbers with commas between them.

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The GEMM kernels as programs on the modelled core, and one call that runs a plan's program. program_pipeline.cpp is
-// the published kernel on the grid pipeline; program_grouped.cpp are the kernels of many matrices; kernel_body.h is
-// the arithmetic that all programs share.
+// The GEMM kernels as programs on the modelled core, and one call that runs a plan's program: program_dense.cpp,
+// program_grouped.cpp. kernel_body.h is the arithmetic that all programs share.
 #pragma once
 
 #include <cstdint>

@@ -113,57 +113,55 @@ TEST(IronwoodPipeline, OneBufferOverlapsNothing) {
 
 class IronwoodCore : public ::testing::Test {
  protected:
-  IronwoodCore() : core_(Machine{}, true, kMiB, nullptr), data_(16 * 256) {
+  IronwoodCore() : core_(Machine{}, true, kMiB, nullptr), data_(16 * 256), semaphore_(core_.semaphore("s")) {
     array_ = {.name = "a", .data = data_.data(), .rows = 16, .cols = 256, .row_bytes = 256, .element_bytes = 1};
+  }
+  /// Starts a copy to or from the first slot.
+  std::uint64_t start(Core::Way way, VmemBuffer& buffer, const Region& region = {0, 0, 16, 256}) {
+    return core_.start(way, array_, region, buffer, 0, semaphore_, 0);
   }
   Core core_;
   std::vector<std::byte> data_;
   HbmArray array_;
+  int semaphore_;
 };
 
 TEST_F(IronwoodCore, FindsAReadBeforeItsWait) {
   auto& buffer = core_.allocate("a", 2, 16, 256, 1);
-  const int semaphore = core_.semaphore("s");
-  const auto bytes = core_.start_copy_in(array_, {0, 0, 16, 256}, buffer, 0, semaphore, 0);
+  const auto bytes = start(Core::Way::in, buffer);
   EXPECT_THROW(core_.readable(buffer, 0), Error);
   EXPECT_NO_THROW(core_.readable(buffer, 1));
-  core_.wait(semaphore, bytes);
+  core_.wait(semaphore_, bytes);
   EXPECT_NO_THROW(core_.readable(buffer, 0));
 }
 
 TEST_F(IronwoodCore, FindsAWriteDuringAStore) {
   auto& buffer = core_.allocate("a", 1, 16, 256, 1);
-  const int semaphore = core_.semaphore("s");
-  const auto bytes = core_.start_copy_out(buffer, 0, array_, {0, 0, 16, 256}, semaphore, 0);
+  const auto bytes = start(Core::Way::out, buffer);
   EXPECT_THROW(core_.writable(buffer, 0), Error);
-  EXPECT_THROW(core_.start_copy_in(array_, {0, 0, 16, 256}, buffer, 0, semaphore, 0), Error);
-  core_.wait(semaphore, bytes);
+  EXPECT_THROW(start(Core::Way::in, buffer), Error);
+  core_.wait(semaphore_, bytes);
   EXPECT_NO_THROW(core_.writable(buffer, 0));
 }
 
 TEST_F(IronwoodCore, FindsADeadlockAndACopyLeftInFlight) {
-  auto& buffer = core_.allocate("a", 1, 16, 256, 1);
-  const int semaphore = core_.semaphore("s");
-  const auto bytes = core_.start_copy_in(array_, {0, 0, 16, 256}, buffer, 0, semaphore, 0);
+  const auto bytes = start(Core::Way::in, core_.allocate("a", 1, 16, 256, 1));
   EXPECT_THROW(core_.finish(), Error);
-  core_.wait(semaphore, bytes);
+  core_.wait(semaphore_, bytes);
   EXPECT_NO_THROW(core_.finish());
-  EXPECT_THROW(core_.wait(semaphore, 1), Error);
+  EXPECT_THROW(core_.wait(semaphore_, 1), Error);
 }
 
 TEST_F(IronwoodCore, RefusesCopiesThatLeaveTheArrayAndBuffersBeyondTheLimit) {
-  auto& buffer = core_.allocate("a", 1, 16, 256, 1);
-  const int semaphore = core_.semaphore("s");
-  EXPECT_THROW(core_.start_copy_in(array_, {8, 0, 16, 256}, buffer, 0, semaphore, 0), Error);
+  EXPECT_THROW(start(Core::Way::in, core_.allocate("a", 1, 16, 256, 1), {8, 0, 16, 256}), Error);
   EXPECT_THROW(core_.allocate("b", 1, 4096, 256, 1), Error);
 }
 
 TEST_F(IronwoodCore, PoisonsWhatLiesBeyondAnEdge) {
   auto& buffer = core_.allocate("a", 1, 32, 256, 1);
-  const int semaphore = core_.semaphore("s");
-  const auto bytes = core_.start_copy_in(array_, {8, 0, 8, 256}, buffer, 0, semaphore, 0);
+  const auto bytes = start(Core::Way::in, buffer, {8, 0, 8, 256});
   EXPECT_EQ(bytes, 32u * 256) << "rounded up to the native tile of 32 rows";
-  core_.wait(semaphore, bytes);
+  core_.wait(semaphore_, bytes);
   EXPECT_EQ(core_.readable(buffer, 0)[0], std::byte{0});
   EXPECT_EQ(core_.readable(buffer, 0)[8 * 256], std::byte{0xff});
 }
