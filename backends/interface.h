@@ -342,29 +342,24 @@ class Device {
   enum class Memory : std::uint32_t { host_pointer = 1, cl_mem = 2, pinned_host = 3 };
   /// Wraps memory that the application owns; pinned_host: allocates `size` bytes for the host, whose address goes to
   /// the void* that `handle` points to, as a buffer of no bytes. Default: unimplemented.
-  virtual std::shared_ptr<Buffer> import_buffer(Memory kind, void* handle, std::uint64_t size) {
-    (void)kind, (void)handle, (void)size;
+  virtual std::shared_ptr<Buffer> import_buffer(Memory, void* /*handle*/, std::uint64_t /*size*/) {
     throw Error(Status::unimplemented, "this backend imports no foreign memory");
   }
   virtual std::shared_ptr<Weights> prepare_weights(const WeightsDesc& desc) = 0;
   /// Throws unsupported, with the text of supports(), where that refuses the problem.
   virtual std::shared_ptr<Gemm> create_gemm(const GemmDesc& desc) = 0;
   /// Throws unsupported, with what would be accepted, where the device will not run it. Default: unimplemented.
-  virtual std::shared_ptr<Quantize> create_quantize(const QuantizeDesc& desc) {
-    (void)desc;
+  virtual std::shared_ptr<Quantize> create_quantize(const QuantizeDesc&) {
     throw Error(Status::unimplemented, "this backend quantises only inside of a plan");
   }
   /// The steps of a layer of experts, likewise.
-  virtual std::shared_ptr<Route> create_route(const RouteDesc& desc) {
-    (void)desc;
+  virtual std::shared_ptr<Route> create_route(const RouteDesc&) {
     throw Error(Status::unimplemented, "this backend routes no tokens to experts");
   }
-  virtual std::shared_ptr<Activate> create_activate(const ActivateDesc& desc) {
-    (void)desc;
+  virtual std::shared_ptr<Activate> create_activate(const ActivateDesc&) {
     throw Error(Status::unimplemented, "this backend has no activations");
   }
-  virtual std::shared_ptr<Combine> create_combine(const CombineDesc& desc) {
-    (void)desc;
+  virtual std::shared_ptr<Combine> create_combine(const CombineDesc&) {
     throw Error(Status::unimplemented, "this backend combines no experts' rows");
   }
 };
@@ -384,8 +379,7 @@ class Backend {
   /// Same devices in the same order on every call and in every process. Throws unavailable where there is no driver.
   virtual std::vector<std::shared_ptr<Device>> devices() = 0;
   /// A device over the application's own objects; the same objects give the same device. Default: unimplemented.
-  virtual std::shared_ptr<Device> import_device(const NativeDevice& native) {
-    (void)native;
+  virtual std::shared_ptr<Device> import_device(const NativeDevice&) {
     throw Error(Status::unimplemented, "this backend makes no device of an application's own objects");
   }
 };

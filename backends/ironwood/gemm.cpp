@@ -17,7 +17,7 @@
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
 #include "backends/numerics/experts.h"
-#include "backends/numerics/quantized_matrix.h"
+#include "backends/numerics/quantize.h"
 
 namespace ironcl::ironwood {
 
@@ -27,53 +27,36 @@ using numerics::size_of;
 
 namespace {
 
-/// What a call brings, as addresses; nullptr for what the problem has not.
-struct Bound {
-  const PreparedWeights& weights;
-  std::byte *a = nullptr, *d = nullptr, *d_scale = nullptr;
-  const std::byte *a_scale = nullptr, *bias = nullptr, *matrix_rows = nullptr, *a_index = nullptr;
-  std::byte *a_quantized = nullptr, *a_quantized_scale = nullptr;
-  std::int64_t rows = 0;    // of the problem, all matrices' together
-  std::int64_t a_rows = 0;  // that A has
-};
-
 bool makes_scales(const Problem& p) noexcept { return p.quantizes_x() && !p.a_quantizer.given; }
 
-Bound bind(const Problem& p, const GemmArgs& args) {
-  const auto at = [](const backend::Span& span) { return span ? address_of(span) : nullptr; };
-  Bound bound{.weights = dynamic_cast<const PreparedWeights&>(*args.weights)};
-  bound.rows = p.grouping == backend::Grouping::masked ? p.rows() : args.m;
-  bound.a_rows = p.a_rows != 0 ? args.a_rows : bound.rows;
-  bound.a = at(args.a);
-  bound.d = at(args.d);
-  bound.d_scale = at(args.d_scale);
-  bound.a_scale = at(args.a_scale);
-  bound.bias = at(args.bias);
-  bound.matrix_rows = at(args.matrix_rows);
-  bound.a_index = at(args.a_index);
-  bound.a_quantized = at(args.a_quantized);
-  bound.a_quantized_scale = at(args.a_quantized_scale);
-  return bound;
+/// Rows of a call: of all matrices together, and those that A has.
+std::int64_t rows_of(const Problem& p, const GemmArgs& args) noexcept {
+  return p.grouping == backend::Grouping::masked ? p.rows() : args.m;
+}
+std::int64_t rows_of_a(const Problem& p, const GemmArgs& args) noexcept {
+  return p.a_rows != 0 ? args.a_rows : rows_of(p, args);
 }
 
 /// Whose rows are whose, read from the device's memory now.
-std::vector<MatrixRows> deal(const Problem& p, const Bound& bound, std::int64_t m) {
-  if (!p.grouped()) return {{.matrix = 0, .first = 0, .rows = m}};
-  return deal_rows(p.grouping, m,
-                   {reinterpret_cast<const std::int32_t*>(bound.matrix_rows), static_cast<std::size_t>(p.matrices)});
+std::vector<MatrixRows> deal(const Problem& p, const GemmArgs& args) {
+  if (!p.grouped()) return {{.matrix = 0, .first = 0, .rows = args.m}};
+  return deal_rows(
+      p.grouping, args.m,
+      {reinterpret_cast<const std::int32_t*>(address_of(args.matrix_rows)), static_cast<std::size_t>(p.matrices)});
 }
 
 /// The row of A for each row of the problem that is computed (0 for the others), clamped; empty without a gather.
-std::vector<std::int32_t> gather_of(const Bound& bound, std::span<const MatrixRows> dealt) {
+std::vector<std::int32_t> gather_of(const Problem& p, const GemmArgs& args, std::span<const MatrixRows> dealt) {
   std::vector<std::int32_t> index;
-  if (bound.a_index == nullptr) return index;
-  index.resize(static_cast<std::size_t>(bound.rows));
+  const std::byte* const given = address_of(args.a_index);
+  if (given == nullptr) return index;
+  index.resize(static_cast<std::size_t>(rows_of(p, args)));
   for (const MatrixRows& own : dealt) {
     for (std::int64_t row = own.first; row < own.first + own.rows; ++row) {
       std::int32_t at = 0;
-      std::memcpy(&at, bound.a_index + row * 4, sizeof(at));
+      std::memcpy(&at, given + row * 4, sizeof(at));
       index[static_cast<std::size_t>(row)] =
-          static_cast<std::int32_t>(std::clamp<std::int64_t>(at, 0, bound.a_rows - 1));
+          static_cast<std::int32_t>(std::clamp<std::int64_t>(at, 0, args.a_rows - 1));
     }
   }
   return index;
@@ -82,46 +65,49 @@ std::vector<std::int32_t> gather_of(const Bound& bound, std::span<const MatrixRo
 /// The scales of A in f32, [rows of groups, K groups]; those that the caller gave, or those of quantising, which
 /// shows codes and scales where the caller asked for them. A grid of one row has them for rows that are computed and
 /// no others.
-std::vector<float> scales_of_a(const Problem& p, const Bound& bound, std::span<const MatrixRows> parts) {
+std::vector<float> scales_of_a(const Problem& p, const GemmArgs& args, std::span<const MatrixRows> parts) {
   const std::int64_t cols = p.a_scale.grid.scale_cols(p.k);
-  std::vector<float> scales(static_cast<std::size_t>(p.a_scale.grid.scale_rows(bound.a_rows) * cols));
+  std::vector<float> scales(static_cast<std::size_t>(p.a_scale.grid.scale_rows(rows_of_a(p, args)) * cols));
   std::vector<std::uint8_t> unseen;
   for (const MatrixRows& part : parts) {
     const std::int64_t first = part.first, rows = p.a_scale.grid.scale_rows(part.rows);
     const std::span<float> own(scales.data() + first * cols, static_cast<std::size_t>(rows * cols));
     if (!makes_scales(p)) {
       for (std::int64_t i = 0; i < rows; ++i) {
-        numerics::decode(p.a_scale.dtype, bound.a_scale + (first + i) * p.a_scale.ld * size_of(p.a_scale.dtype),
+        numerics::decode(p.a_scale.dtype,
+                         address_of(args.a_scale) + (first + i) * p.a_scale.ld * size_of(p.a_scale.dtype),
                          own.subspan(static_cast<std::size_t>(i * cols), static_cast<std::size_t>(cols)));
       }
       continue;
     }
-    auto* codes = reinterpret_cast<std::uint8_t*>(bound.a_quantized);
+    auto* codes = reinterpret_cast<std::uint8_t*>(address_of(args.a_quantized));
     const auto count = static_cast<std::size_t>(part.rows * p.k);
     if (codes == nullptr) unseen.resize(count);
-    numerics::quantize(p.x(), bound.a + first * p.lda * size_of(p.x()), part.rows, p.k, p.lda, p.a, p.a_scale.grid,
-                       p.a_quantizer, {codes == nullptr ? unseen.data() : codes + first * p.k, count}, own);
+    numerics::quantize(p.x(), address_of(args.a) + first * p.lda * size_of(p.x()), part.rows, p.k, p.lda, p.a,
+                       p.a_scale.grid, p.a_quantizer, {codes == nullptr ? unseen.data() : codes + first * p.k, count},
+                       own);
     if (codes != nullptr)
-      std::memcpy(bound.a_quantized_scale + first * cols * size_of(DType::f32), own.data(), own.size_bytes());
+      std::memcpy(address_of(args.a_quantized_scale) + first * cols * size_of(DType::f32), own.data(),
+                  own.size_bytes());
   }
   return scales;
 }
 
 /// The same as the kernel reads them: of a grid of one row [K groups, rows of the problem].
-std::vector<float> lay_out_scales_of_a(const Problem& p, const Bound& bound, std::span<const MatrixRows> dealt,
+std::vector<float> lay_out_scales_of_a(const Problem& p, const GemmArgs& args, std::span<const MatrixRows> dealt,
                                        std::span<const std::int32_t> gather) {
   if (!p.scaled_x()) return {};
-  const MatrixRows all{.matrix = 0, .first = 0, .rows = bound.a_rows};
+  const MatrixRows all{.matrix = 0, .first = 0, .rows = rows_of_a(p, args)};
   const bool row_by_row = p.a_scale.grid.group_rows == 1;
-  std::vector<float> scales = scales_of_a(p, bound, row_by_row && gather.empty() ? dealt : std::span(&all, 1));
+  std::vector<float> scales = scales_of_a(p, args, row_by_row && gather.empty() ? dealt : std::span(&all, 1));
   if (!row_by_row) return scales;
-  const std::int64_t cols = p.a_scale.grid.scale_cols(p.k);
-  std::vector<float> laid_out(static_cast<std::size_t>(cols * bound.rows));
+  const std::int64_t cols = p.a_scale.grid.scale_cols(p.k), rows = rows_of(p, args);
+  std::vector<float> laid_out(static_cast<std::size_t>(cols * rows));
   for (const MatrixRows& own : dealt) {
     for (std::int64_t row = own.first; row < own.first + own.rows; ++row) {
       const std::int64_t from = gather.empty() ? row : gather[static_cast<std::size_t>(row)];
       for (std::int64_t j = 0; j < cols; ++j) {
-        laid_out[static_cast<std::size_t>(j * bound.rows + row)] = scales[static_cast<std::size_t>(from * cols + j)];
+        laid_out[static_cast<std::size_t>(j * rows + row)] = scales[static_cast<std::size_t>(from * cols + j)];
       }
     }
   }
@@ -162,7 +148,8 @@ class PlannedGemm final : public backend::Gemm {
  private:
   double run(const GemmArgs& args) const;
   /// Multiplies, and leaves D at `d`, rows `row_bytes` apart.
-  double multiply(const Bound& bound, std::span<const MatrixRows> dealt, std::byte* d, std::int64_t row_bytes) const;
+  double multiply(const GemmArgs& args, std::span<const MatrixRows> dealt, std::byte* d,
+                  std::int64_t row_bytes) const;
 
   Plan plan_;
   std::shared_ptr<Workers> workers_;
@@ -171,17 +158,16 @@ class PlannedGemm final : public backend::Gemm {
 double PlannedGemm::run(const GemmArgs& args) const {
   const Problem& p = plan_.problem;
   if (args.m == 0) return 0;
-  const Bound bound = bind(p, args);
-  const std::vector<MatrixRows> dealt = deal(p, bound, args.m);
-  if (p.d_later == DType::none) return multiply(bound, dealt, bound.d, p.ldd * size_of(p.d));
-  std::vector<float> d(static_cast<std::size_t>(numerics::checked_mul(bound.rows, p.n)));
-  double time_ns = multiply(bound, dealt, reinterpret_cast<std::byte*>(d.data()), p.n * size_of(p.d));
+  const std::vector<MatrixRows> dealt = deal(p, args);
+  if (p.d_later == DType::none) return multiply(args, dealt, address_of(args.d), p.ldd * size_of(p.d));
+  std::vector<float> d(static_cast<std::size_t>(numerics::checked_mul(rows_of(p, args), p.n)));
+  double time_ns = multiply(args, dealt, reinterpret_cast<std::byte*>(d.data()), p.n * size_of(p.d));
   const std::int64_t cols = p.d_cols();
   // A grouped D has scales of single rows, so that those of a matrix begin with its rows.
   for (const MatrixRows& own : dealt) {
     const backend::ScaleDesc& scale = p.d_scale;
     float* const rows = d.data() + own.first * p.n;
-    std::byte* const to = bound.d + own.first * p.ldd * size_of(p.d_later);
+    std::byte* const to = address_of(args.d) + own.first * p.ldd * size_of(p.d_later);
     if (p.gate != backend::Activation::none) {
       for (std::int64_t i = 0; i < own.rows * cols; ++i) {
         float* const gate = rows + i / cols * p.n + i % cols;
@@ -194,7 +180,7 @@ double PlannedGemm::run(const GemmArgs& args) const {
                           .codes = to,
                           .ld = p.ldd,
                           .scale_type = scale.dtype,
-                          .scales = bound.d_scale + own.first * scale.ld * size_of(scale.dtype),
+                          .scales = address_of(args.d_scale) + own.first * scale.ld * size_of(scale.dtype),
                           .scale_ld = scale.ld});
     } else {
       for (std::int64_t row = 0; row < own.rows; ++row)
@@ -206,30 +192,31 @@ double PlannedGemm::run(const GemmArgs& args) const {
   return time_ns;
 }
 
-double PlannedGemm::multiply(const Bound& bound, std::span<const MatrixRows> dealt, std::byte* d,
+double PlannedGemm::multiply(const GemmArgs& args, std::span<const MatrixRows> dealt, std::byte* d,
                              std::int64_t row_bytes) const {
   const Problem& p = plan_.problem;
-  std::vector<std::int32_t> gather = gather_of(bound, dealt);
-  std::vector<float> x_scales = lay_out_scales_of_a(p, bound, dealt, gather);
+  const auto& weights = dynamic_cast<const PreparedWeights&>(*args.weights);
+  std::vector<std::int32_t> gather = gather_of(p, args, dealt);
+  std::vector<float> x_scales = lay_out_scales_of_a(p, args, dealt, gather);
 
-  Operands operands = describe_operands(plan_, bound.rows);
-  operands.x.data = bound.a;
+  Operands operands = describe_operands(plan_, rows_of(p, args));
+  operands.x.data = address_of(args.a);
   operands.x.row_bytes = p.lda * size_of(p.x());
   operands.x.row_index = gather.empty() ? nullptr : gather.data();
   operands.x_scale.data = reinterpret_cast<std::byte*>(x_scales.data());
   operands.out.data = d;
   operands.out.row_bytes = row_bytes;
   std::vector<float> bias;
-  if (bound.bias != nullptr) {
+  if (args.bias) {
     bias.resize(static_cast<std::size_t>(p.n * std::max<std::int64_t>(p.matrices, 1)));
-    numerics::decode(p.bias, bound.bias, std::span<float>(bias));
+    numerics::decode(p.bias, address_of(args.bias), std::span<float>(bias));
   }
   // The engine reads and writes arrays through one pointer type; it never writes an input.
-  auto* codes = const_cast<std::byte*>(bound.weights.codes().data());
-  auto* scales = const_cast<float*>(bound.weights.scales().data());
+  auto* codes = const_cast<std::byte*>(weights.codes().data());
+  auto* scales = const_cast<float*>(weights.scales().data());
   operands.rows.assign(dealt.begin(), dealt.end());
   const std::int64_t matrices = std::ssize(operands.matrices);
-  const std::int64_t scale_count = std::ssize(bound.weights.scales()) / matrices;
+  const std::int64_t scale_count = std::ssize(weights.scales()) / matrices;
   for (std::int64_t g = 0; g < matrices; ++g) {
     Operands::Matrix& matrix = operands.matrices[static_cast<std::size_t>(g)];
     matrix.w.data = codes + g * p.n * p.k * size_of(p.w());

@@ -27,7 +27,7 @@ HostBuffer::HostBuffer(std::uint64_t size) : size_(size) {
 }
 
 std::byte* address_of(const backend::Span& span) {
-  return dynamic_cast<const HostBuffer&>(*span.buffer).data() + span.offset;
+  return span ? dynamic_cast<const HostBuffer&>(*span.buffer).data() + span.offset : nullptr;
 }
 
 std::vector<float> lay_out_scales(DType type, const std::byte* scales, numerics::ScaleGrid grid, std::int64_t rows,

@@ -29,7 +29,7 @@ class HostBuffer final : public backend::Buffer {
   std::uint64_t size_ = 0;
 };
 
-/// Where a span begins; it is there, of this backend and as long as it must be, which the adapter has checked.
+/// Where a span begins, of this backend and as long as it must be, which the adapter has checked; null where absent.
 std::byte* address_of(const backend::Span& span);
 
 /// Scales of any type to the f32 array that the kernels read (plan.h, ScaleLayout): row-major [rows, cols] in groups,

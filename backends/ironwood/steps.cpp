@@ -13,7 +13,7 @@
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
 #include "backends/numerics/experts.h"
-#include "backends/numerics/quantized_matrix.h"
+#include "backends/numerics/quantize.h"
 
 namespace ironcl::ironwood {
 namespace {
@@ -26,8 +26,7 @@ using numerics::size_of;
 /// `count` numbers of the device's memory; none where the span is absent.
 template <class T>
 std::span<T> numbers(const backend::Span& span, std::int64_t count) {
-  if (!span) return {};
-  return {reinterpret_cast<T*>(address_of(span)), static_cast<std::size_t>(count)};
+  return {reinterpret_cast<T*>(address_of(span)), static_cast<std::size_t>(span ? count : 0)};
 }
 
 void check_extent(std::int64_t rows, std::int64_t ld, const char* what) {
@@ -100,8 +99,8 @@ struct RouteStep {
     std::fill(counts.begin(), counts.end(), 0);
     if (args.tokens == 0) return 0;
     const std::int64_t slots = args.tokens * d.top_k, logits = d.experts + (d.shared_gate ? 1 : 0);
-    const std::byte* rows_of_logits = !d.given || d.shared_gate ? address_of(args.logits) : nullptr;
-    const auto bias = d.bias != DType::none ? numbers<const float>(args.bias, d.experts) : std::span<const float>();
+    const std::byte* rows_of_logits = address_of(args.logits);
+    const auto bias = numbers<const float>(args.bias, d.experts);
     const auto ids = numbers<std::int32_t>(args.ids, slots), rows = numbers<std::int32_t>(args.rows, slots);
     const auto a_index = numbers<std::int32_t>(args.a_index, d.capacity != 0 ? d.local_experts * d.capacity : slots);
     const auto weights = numbers<float>(args.weights, slots);
@@ -141,7 +140,7 @@ struct ActivateStep {
     const bool masked = d.grouping == backend::Grouping::masked, quantises = numerics::is_quantized(d.y);
     const std::int64_t scale_cols = d.scale.grid.scale_cols(d.cols);
     const std::byte *from_gate = address_of(args.gate), *from_up = address_of(args.up);
-    std::byte *to_y = address_of(args.y), *to_scales = quantises ? address_of(args.scales) : nullptr;
+    std::byte *to_y = address_of(args.y), *to_scales = address_of(args.scales);
     const auto counts = numbers<const std::int32_t>(args.matrix_rows, d.matrices);
     std::vector<std::int64_t> begin{0}, used{args.rows};
     if (d.grouping != backend::Grouping::none) {
@@ -179,8 +178,8 @@ struct CombineStep {
 
   double operator()(const backend::CombineArgs& args) const {
     if (args.tokens == 0 || d.cols == 0) return 0;
-    const std::byte* from_x = d.rows > 0 ? address_of(args.x) : nullptr;
-    const std::byte* from_add = d.add != DType::none ? address_of(args.add) : nullptr;
+    const std::byte* from_x = address_of(args.x);
+    const std::byte* from_add = address_of(args.add);
     std::byte* to_y = address_of(args.y);
     const auto all_slots = numbers<const std::int32_t>(args.rows, args.tokens * d.top_k);
     const auto weights = numbers<const float>(args.weights, args.tokens * d.top_k);

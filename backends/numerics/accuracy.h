@@ -12,9 +12,15 @@ namespace ironcl::numerics {
 enum class AccuracyClass : std::uint32_t { f32 = 0, tensor14 = 1 };
 
 /// "f32" or "tensor14".
-std::string_view name_of(AccuracyClass accuracy) noexcept;
+constexpr std::string_view name_of(AccuracyClass accuracy) noexcept {
+  return accuracy == AccuracyClass::tensor14 ? "tensor14" : "f32";
+}
 
 /// The class with that name; empty where there is none.
-std::optional<AccuracyClass> parse_accuracy(std::string_view name) noexcept;
+constexpr std::optional<AccuracyClass> parse_accuracy(std::string_view name) noexcept {
+  for (const AccuracyClass one : {AccuracyClass::f32, AccuracyClass::tensor14})
+    if (name == name_of(one)) return one;
+  return std::nullopt;
+}
 
 }  // namespace ironcl::numerics

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "backends/numerics/accuracy.h"
-#include "backends/numerics/matrix_view.h"
+#include "backends/numerics/operand.h"
 
 namespace ironcl::numerics {
 

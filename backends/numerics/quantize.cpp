@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The quantiser, a band of group_rows rows at a time: largest magnitudes, scales, codes.
-#include "backends/numerics/quantized_matrix.h"
+#include "backends/numerics/quantize.h"
 
 #include <algorithm>
 #include <bit>
@@ -143,11 +143,6 @@ void quantize(DType source, const void* x, std::int64_t rows, std::int64_t cols,
     fail("room for " + std::to_string(scales.size()) + " scales, the grid has " + std::to_string(need_scales));
   }
   quantize(source, x, rows, cols, ld, grid, quantizer, out);
-}
-
-void quantize(MatrixView<const float> x, DType type, ScaleGrid grid, const Quantizer& quantizer,
-              std::span<std::uint8_t> q, std::span<float> scales) {
-  quantize(DType::f32, x.data, x.rows, x.cols, x.ld, type, grid, quantizer, q, scales);
 }
 
 }  // namespace ironcl::numerics

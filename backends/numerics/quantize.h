@@ -14,7 +14,6 @@
 #include <span>
 
 #include "backends/numerics/formats.h"
-#include "backends/numerics/matrix_view.h"
 #include "backends/numerics/scale_grid.h"
 
 namespace ironcl::numerics {
@@ -38,13 +37,26 @@ float scale_of(float amax, DType type, const Quantizer& quantizer) noexcept;
 /// The code of x under the scale s: RNE(x / s), saturated. `type` is e4m3fn, e5m2 or i8 (its byte).
 std::uint8_t quantize_one(float x, float scale, DType type) noexcept;
 
-/// Quantises x [rows, cols] to `type` with one scale for each block of `grid`.
-/// q: rows * cols bytes, tight. scales: grid.scale_rows(rows) * grid.scale_cols(cols), tight.
-/// Throws std::invalid_argument where a span is too small, a group is negative or the type is not e4m3fn, e5m2, i8.
-void quantize(MatrixView<const float> x, DType type, ScaleGrid grid, const Quantizer& quantizer,
-              std::span<std::uint8_t> q, std::span<float> scales);
+/// Where codes and scales lie: rows of codes `ld` elements apart, rows of scales `scale_ld`.
+struct QuantizedMatrix {
+  DType type = DType::none;  ///< e4m3fn, e5m2 or i8.
+  void* codes = nullptr;
+  std::int64_t ld = 0;
+  DType scale_type = DType::f32;  ///< Or e8m0: then scales are powers of two from 2^-127 on, whatever the rounding.
+  void* scales = nullptr;         ///< Read where quantizer.given, else written.
+  std::int64_t scale_ld = 0;
+};
 
-/// The same for a source of type f32, f16 or bf16 at `x` with leading dimension `ld`.
+/// The scale of a group whose largest magnitude is `amax`, where scales are stored as `stored`, f32 or e8m0.
+float scale_of(float amax, DType type, const Quantizer& quantizer, DType stored) noexcept;
+
+/// Quantises x [rows, cols], of type f32, f16 or bf16 with leading dimension `ld`, with one scale for each block of
+/// `grid`. Under a scale that was given an infinity saturates, and only NaN becomes NaN. Throws std::invalid_argument
+/// where a type is none of those, a group is negative, or a leading dimension is shorter than a row.
+void quantize(DType source, const void* x, std::int64_t rows, std::int64_t cols, std::int64_t ld, ScaleGrid grid,
+              const Quantizer& quantizer, const QuantizedMatrix& out);
+
+/// The same to tight codes and f32 scales. Throws std::invalid_argument too where a span is too small.
 void quantize(DType source, const void* x, std::int64_t rows, std::int64_t cols, std::int64_t ld, DType type,
               ScaleGrid grid, const Quantizer& quantizer, std::span<std::uint8_t> q, std::span<float> scales);
 

@@ -10,7 +10,7 @@
 
 #include "backends/numerics/checked.h"
 #include "backends/numerics/collector.h"
-#include "backends/numerics/quantized_matrix.h"
+#include "backends/numerics/quantize.h"
 
 namespace ironcl::numerics {
 namespace {

@@ -3,7 +3,9 @@
 // block at which an operand begins.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
+#include <numeric>
 
 #include "backends/numerics/checked.h"
 
@@ -14,9 +16,7 @@ namespace ironcl::numerics {
 struct ScaleGrid {
   std::int64_t group_rows = 0;
   std::int64_t group_cols = 0;
-  std::int64_t row_origin =
-      0;  ///< Place of row 0 within its block, in a slice of a larger matrix: 0 to group_rows - 1.
-  std::int64_t col_origin = 0;
+  std::int64_t row_origin = 0, col_origin = 0;  ///< Place of the first element in its block, of a slice.
 
   friend constexpr bool operator==(const ScaleGrid&, const ScaleGrid&) = default;
 
@@ -43,6 +43,10 @@ struct ScaleGrid {
 
 /// The longest run of k in which neither operand's scale changes, if groups start at 0: the greatest common divisor
 /// of the two group widths (0 = the whole k). This is the K group of the mathematics and the G of the error bound.
-std::int64_t common_group(std::int64_t group_cols_a, std::int64_t group_cols_b, std::int64_t k) noexcept;
+constexpr std::int64_t common_group(std::int64_t group_cols_a, std::int64_t group_cols_b, std::int64_t k) noexcept {
+  const auto changes_every = [k](std::int64_t group) { return group <= 0 || group >= k ? 0 : group; };
+  const std::int64_t common = std::gcd(changes_every(group_cols_a), changes_every(group_cols_b));
+  return common != 0 ? common : std::max<std::int64_t>(k, 1);
+}
 
 }  // namespace ironcl::numerics

@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "backends/numerics/experts.h"
-#include "backends/numerics/matrix_view.h"
+#include "backends/numerics/operand.h"
 #include "host/checkpoint/model.h"
 #include "host/report/problem.h"
 

@@ -8,7 +8,7 @@
 #include <span>
 #include <vector>
 
-#include "backends/numerics/matrix_view.h"
+#include "backends/numerics/operand.h"
 #include "backends/numerics/quantize.h"
 #include "host/layer/oracle.h"
 

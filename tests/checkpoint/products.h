@@ -35,7 +35,7 @@ struct QuantizedInput {
     codes.resize(values.size());
     scales.resize(static_cast<std::size_t>(operand.grid.scale_rows(x.rows) * operand.scale_ld));
     if (layer.activations == ActivationScheme::dynamic) {
-      numerics::quantize({values.data(), x.rows, x.cols, x.cols}, operand.dtype, operand.grid,
+      numerics::quantize(DType::f32, values.data(), x.rows, x.cols, x.cols, operand.dtype, operand.grid,
                          {.rounding = layer.activation_rounding}, codes, scales);
     } else {
       scales[0] =

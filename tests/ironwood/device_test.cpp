@@ -5,7 +5,7 @@
 #include <boost/json.hpp>
 #include <cstring>
 
-#include "backends/numerics/quantized_matrix.h"
+#include "backends/numerics/quantize.h"
 #include "tests/errors.h"
 #include "tests/ironwood/harness.h"
 

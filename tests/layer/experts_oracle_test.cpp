@@ -90,7 +90,7 @@ std::vector<double> requantize(const ExpertsActivations& form, const std::vector
                                std::int64_t cols) {
   std::vector<std::uint8_t> codes(h.size());
   std::vector<float> scales(static_cast<std::size_t>(rows * form.grid.scale_cols(cols)));
-  numerics::quantize({h.data(), rows, cols, cols}, form.code, form.grid, form.quantizer, codes, scales);
+  numerics::quantize(DType::f32, h.data(), rows, cols, cols, form.code, form.grid, form.quantizer, codes, scales);
   std::vector<double> values(h.size());
   numerics::decode(form.code, reinterpret_cast<const std::byte*>(codes.data()), std::span<double>(values));
   for (std::int64_t row = 0; row < rows; ++row)

@@ -48,7 +48,7 @@ class Layer {
       for (float& value : x) value = normal(generator);
       codes.resize(x.size());
       scales.resize(static_cast<std::size_t>(grid.scale_rows(rows) * grid.scale_cols(c.k)));
-      quantize({x.data(), rows, c.k, c.k}, DType::e4m3fn, grid, {}, codes, scales);
+      quantize(DType::f32, x.data(), rows, c.k, c.k, DType::e4m3fn, grid, {}, codes, scales);
     };
     quantised(kM, {1, c.group}, a_, scale_a);
     quantised(kN, {c.group, c.group}, b_, scale_b);

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The quantiser against a definition written once more in f64, over grids, types, sources and hard groups.
+#include "backends/numerics/quantize.h"
 #include "backends/numerics/quantize_run.h"
-#include "backends/numerics/quantized_matrix.h"
 
 #include <gtest/gtest.h>
 
@@ -34,7 +34,7 @@ Quantized quantized(const std::vector<float>& x, std::int64_t rows, std::int64_t
   Quantized out;
   out.q.assign(x.size(), 0xaa);
   out.scales.assign(static_cast<std::size_t>(grid.scale_rows(rows) * grid.scale_cols(cols)), -1);
-  quantize({x.data(), rows, cols, cols}, type, grid, quantizer, out.q, out.scales);
+  quantize(DType::f32, x.data(), rows, cols, cols, type, grid, quantizer, out.q, out.scales);
   return out;
 }
 
@@ -317,7 +317,7 @@ TEST(Quantiser, RefusesWhatItCannotDoAndSaysWhy) {
   const auto message = [&](std::int64_t rows, std::int64_t cols, std::int64_t ld, DType type, ScaleGrid grid,
                            std::size_t codes, std::size_t scale_count, Quantizer quantizer = {}) {
     return ironcl::error_of<std::invalid_argument>([&] {
-      quantize({x.data(), rows, cols, ld}, type, grid, quantizer, std::span(q).first(codes),
+      quantize(DType::f32, x.data(), rows, cols, ld, type, grid, quantizer, std::span(q).first(codes),
                std::span(scales).first(scale_count));
     });
   };
@@ -332,9 +332,9 @@ TEST(Quantiser, RefusesWhatItCannotDoAndSaysWhy) {
   EXPECT_NE(message(3, 4, 4, DType::e4m3fn, {1, 4}, 12, 3, {.amax_floor = kNaN}).find("amax_floor"),
             std::string::npos);
   EXPECT_THROW(quantize(DType::i8, x.data(), 1, 4, 4, DType::e4m3fn, {1, 4}, {}, q, scales), std::invalid_argument);
-  EXPECT_THROW(quantize({x.data(), 1, 4, 4}, DType::e2m1, {1, 4}, {}, q, scales), std::invalid_argument)
+  EXPECT_THROW(quantize(DType::f32, x.data(), 1, 4, 4, DType::e2m1, {1, 4}, {}, q, scales), std::invalid_argument)
       << "codes that share bytes";
-  EXPECT_THROW(quantize({x.data(), std::int64_t{1} << 40, std::int64_t{1} << 40, std::int64_t{1} << 40},
+  EXPECT_THROW(quantize(DType::f32, x.data(), std::int64_t{1} << 40, std::int64_t{1} << 40, std::int64_t{1} << 40,
                         DType::e4m3fn, {1, 128}, {}, q, scales),
                std::overflow_error);
 }

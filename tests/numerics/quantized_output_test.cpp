@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "backends/numerics/casts.h"
-#include "backends/numerics/quantized_matrix.h"
+#include "backends/numerics/quantize.h"
 
 namespace {
 

@@ -94,7 +94,7 @@ Matrix made(std::int64_t rows, std::int64_t k, Values values, bool activations, 
     if (activations && values == Values::columns_of_twenty && column % 61 == 7) x[i] *= 20;
     if (activations && values == Values::one_huge_column && column == huge) x[i] *= 300;
   }
-  quantize({x.data(), rows, k, k}, DType::e4m3fn, {1, kGroup}, {}, m.codes, m.scales);
+  quantize(DType::f32, x.data(), rows, k, k, DType::e4m3fn, {1, kGroup}, {}, m.codes, m.scales);
   return m;
 }
 

@@ -3,7 +3,7 @@
 // tunables, whether the kernel makes them or a step after it. (Against the oracle: the conformance suite.)
 #include <algorithm>
 
-#include "backends/numerics/quantized_matrix.h"
+#include "backends/numerics/quantize.h"
 #include "backends/opencl/gemm.h"
 #include "tests/opencl/harness.h"
 

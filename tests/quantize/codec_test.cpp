@@ -65,7 +65,7 @@ TEST(QuantizeCodec, GivesTheBytesOfTheQuantiserOfActivations) {
       const Matrix made = round_trip(scheme, x, rows, cols);
       std::vector<std::uint8_t> codes(x.size());
       std::vector<float> scales(made.scales.size() / 4);
-      numerics::quantize({x.data(), rows, cols, cols}, type, grid, {}, codes, scales);
+      numerics::quantize(DType::f32, x.data(), rows, cols, cols, type, grid, {}, codes, scales);
       EXPECT_EQ(std::memcmp(codes.data(), made.codes.data(), codes.size()), 0);
       EXPECT_EQ(std::memcmp(scales.data(), made.scales.data(), made.scales.size()), 0);
     }

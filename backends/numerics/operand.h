@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A row-major matrix, not owned.
+// An operand of the product: a row-major matrix with its scales, not owned.
 #pragma once
 
 #include <cstdint>
@@ -9,18 +9,7 @@
 
 namespace ironcl::numerics {
 
-/// Row-major view; `ld` elements from a row to the next. Owns nothing and must not outlive the data.
-template <class T>
-struct MatrixView {
-  T* data = nullptr;
-  std::int64_t rows = 0;
-  std::int64_t cols = 0;
-  std::int64_t ld = 0;
-
-  T& at(std::int64_t row, std::int64_t col) const { return data[row * ld + col]; }
-};
-
-/// A matrix of any element type with its scales: one operand of the product. Owns nothing.
+/// A matrix of any element type. Owns nothing.
 struct Operand {
   DType dtype = DType::none;
   const void* data = nullptr;
