@@ -20,8 +20,8 @@
 #include <vector>
 
 #include "backends/numerics/casts.h"
+#include "backends/opencl/api.h"
 #include "backends/opencl/backend.h"
-#include "backends/opencl/device_clock.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/objects.h"
 #include "backends/words.h"

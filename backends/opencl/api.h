@@ -39,6 +39,14 @@ backend::Status status_of(cl_int code) noexcept;
 /// An Error that says what was being done: "doing: clEnqueueNDRangeKernel answered CL_OUT_OF_RESOURCES (-5)".
 backend::Error make_error(const std::string& doing, const cl::Error& error);
 
+/// Seconds of a kernel's run on the device's own clock, once it has ended; its queue must keep times.
+inline double seconds_of_run(const cl::Event& event) {
+  event.wait();
+  return static_cast<double>(event.getProfilingInfo<CL_PROFILING_COMMAND_END>() -
+                             event.getProfilingInfo<CL_PROFILING_COMMAND_START>()) *
+         1e-9;
+}
+
 /// Runs `call` and turns a cl::Error into a backend::Error. `doing` says what, for the message.
 template <class F>
 auto guarded(const std::string& doing, F&& call) -> decltype(call()) {

@@ -8,7 +8,6 @@
 #include <vector>
 
 #include "backends/opencl/arguments.h"
-#include "backends/opencl/device_clock.h"
 
 namespace ironcl::opencl {
 namespace {
@@ -39,68 +38,64 @@ cl::CommandQueue timing_queue(const Context& context) {
   return cl::CommandQueue(context.context, context.device, CL_QUEUE_PROFILING_ENABLE);
 }
 
-double multiply_add_rate(const Context& context, double least) {
-  const cl::CommandQueue queue = timing_queue(context);
-  const Features& f = context.features;
-  const bool vectors = f.prefers_vectors();
-  const int width = vectors ? (f.vector_width >= 16 ? 16 : f.vector_width >= 8 ? 8 : 4) : 1;
-  const int chains = vectors ? 16 : 8;
-  const cl::Program program = context.builder->build(
-      "ceilings.cl",
-      {{"VEC", std::to_string(width)}, {"CHAINS", std::to_string(chains)}, {"WIDE", f.min_vector_width ? "1" : "0"}});
-  cl::Kernel kernel(program, "multiply_add");
-  const auto local = vectors ? 1 : std::min<std::size_t>(256, f.max_work_group);
-  const std::size_t items = f.compute_units * 8 * local;
-  const int steps = vectors ? 200000 : 20000;
-  const cl::Buffer out(context.context, CL_MEM_WRITE_ONLY, items * sizeof(float));
-  bind<MultiplyAddArg::out>(kernel, out);
-  bind<MultiplyAddArg::x>(kernel, 0.999f);
-  bind<MultiplyAddArg::y>(kernel, 0.001f);
-  bind<MultiplyAddArg::steps>(kernel, steps);
-  const double work = 2.0 * width * chains * steps * static_cast<double>(items);
-  return median_rate(work, least, [&] {
-    cl::Event event;
-    queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);
-    return seconds_of_run(event);
-  });
-}
-
-double copy_rate(const Context& context, double least) {
-  const cl::CommandQueue queue = timing_queue(context);
-  const Features& f = context.features;
-  // Several times any cache, but no more than a quarter of what one buffer may be.
-  const std::uint64_t wanted = f.prefers_vectors() ? std::uint64_t{256} << 20 : std::uint64_t{1} << 30;
-  const std::uint64_t bytes = std::min<std::uint64_t>(wanted, f.max_buffer_bytes / 4) / (1 << 20) * (1 << 20);
-  if (bytes == 0) return 0;
-  const std::uint64_t vectors = bytes / 16;
-  cl::Kernel kernel(context.builder->build("ceilings.cl", {}), "copy");
-  const bool runs = f.prefers_vectors();  // each work-item copies a run; else neighbours copy neighbours
-  const std::size_t local = runs ? 1 : std::bit_floor(std::min<std::size_t>(256, f.max_work_group));
-  const std::uint64_t items = runs ? 256 : vectors / 4;  // A multiple of 16384.
-  const cl::Buffer from(context.context, CL_MEM_READ_ONLY, bytes), to(context.context, CL_MEM_WRITE_ONLY, bytes);
-  queue.enqueueFillBuffer(from, cl_uint{0x9e3779b9u}, 0, bytes);
-  queue.enqueueFillBuffer(to, cl_uint{0}, 0, bytes);
-  queue.finish();
-  bind<CopyArg::from>(kernel, from);
-  bind<CopyArg::to>(kernel, to);
-  bind<CopyArg::per_item>(kernel, vectors / items);
-  bind<CopyArg::stride>(kernel, runs ? 1 : items);
-  bind<CopyArg::item_step>(kernel, runs ? vectors / items : 1);
-  return median_rate(2.0 * static_cast<double>(bytes), least, [&] {
-    cl::Event event;
-    queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);
-    return seconds_of_run(event);
-  });
-}
-
 }  // namespace
 
 double measure_fma_flops(const Context& context, double seconds) {
-  return guarded("measuring a device's multiply-adds", [&] { return multiply_add_rate(context, seconds); });
+  return guarded("measuring a device's multiply-adds", [&] {
+    const cl::CommandQueue queue = timing_queue(context);
+    const Features& f = context.features;
+    const bool vectors = f.prefers_vectors();
+    const int width = vectors ? (f.vector_width >= 16 ? 16 : f.vector_width >= 8 ? 8 : 4) : 1;
+    const int chains = vectors ? 16 : 8;
+    const cl::Program program = context.builder->build("ceilings.cl", {{"VEC", std::to_string(width)},
+                                                                       {"CHAINS", std::to_string(chains)},
+                                                                       {"WIDE", f.min_vector_width ? "1" : "0"}});
+    cl::Kernel kernel(program, "multiply_add");
+    const auto local = vectors ? 1 : std::min<std::size_t>(256, f.max_work_group);
+    const std::size_t items = f.compute_units * 8 * local;
+    const int steps = vectors ? 200000 : 20000;
+    const cl::Buffer out(context.context, CL_MEM_WRITE_ONLY, items * sizeof(float));
+    bind<MultiplyAddArg::out>(kernel, out);
+    bind<MultiplyAddArg::x>(kernel, 0.999f);
+    bind<MultiplyAddArg::y>(kernel, 0.001f);
+    bind<MultiplyAddArg::steps>(kernel, steps);
+    const double work = 2.0 * width * chains * steps * static_cast<double>(items);
+    return median_rate(work, seconds, [&] {
+      cl::Event event;
+      queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);
+      return seconds_of_run(event);
+    });
+  });
 }
 
 double measure_copy_rate(const Context& context, double seconds) {
-  return guarded("measuring a device's copies", [&] { return copy_rate(context, seconds); });
+  return guarded("measuring a device's copies", [&]() -> double {
+    const cl::CommandQueue queue = timing_queue(context);
+    const Features& f = context.features;
+    // Several times any cache, but no more than a quarter of what one buffer may be.
+    const std::uint64_t wanted = f.prefers_vectors() ? std::uint64_t{256} << 20 : std::uint64_t{1} << 30;
+    const std::uint64_t bytes = std::min<std::uint64_t>(wanted, f.max_buffer_bytes / 4) / (1 << 20) * (1 << 20);
+    if (bytes == 0) return 0;
+    const std::uint64_t vectors = bytes / 16;
+    cl::Kernel kernel(context.builder->build("ceilings.cl", {}), "copy");
+    const bool runs = f.prefers_vectors();  // each work-item copies a run; else neighbours copy neighbours
+    const std::size_t local = runs ? 1 : std::bit_floor(std::min<std::size_t>(256, f.max_work_group));
+    const std::uint64_t items = runs ? 256 : vectors / 4;  // A multiple of 16384.
+    const cl::Buffer from(context.context, CL_MEM_READ_ONLY, bytes), to(context.context, CL_MEM_WRITE_ONLY, bytes);
+    queue.enqueueFillBuffer(from, cl_uint{0x9e3779b9u}, 0, bytes);
+    queue.enqueueFillBuffer(to, cl_uint{0}, 0, bytes);
+    queue.finish();
+    bind<CopyArg::from>(kernel, from);
+    bind<CopyArg::to>(kernel, to);
+    bind<CopyArg::per_item>(kernel, vectors / items);
+    bind<CopyArg::stride>(kernel, runs ? 1 : items);
+    bind<CopyArg::item_step>(kernel, runs ? vectors / items : 1);
+    return median_rate(2.0 * static_cast<double>(bytes), seconds, [&] {
+      cl::Event event;
+      queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);
+      return seconds_of_run(event);
+    });
+  });
 }
 
 }  // namespace ironcl::opencl

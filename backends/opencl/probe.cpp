@@ -11,7 +11,6 @@
 
 #include "backends/numerics/casts.h"
 #include "backends/opencl/arguments.h"
-#include "backends/opencl/device_clock.h"
 #include "backends/opencl/program.h"
 
 namespace ironcl::opencl {

@@ -125,7 +125,7 @@ cl::Program ProgramBuilder::make(const std::string& label, const std::string& ke
                                      error_name(failure.code), how, failure.log.substr(0, 200)));
   }
   say(LogLevel::trace, "opencl: built " + label + " with" + request.options);
-  if (toolchain.is_saved()) store_binary(program, key);
+  if (toolchain.is_saved) store_binary(program, key);
   const std::lock_guard lock(mutex_);
   ++counts_.from_source;
   return program;

@@ -2,6 +2,7 @@
 #include "backends/opencl/program_cache.h"
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -52,12 +53,7 @@ void make_cache_folder(const std::string& dir) {
 
 std::string ProgramCache::key_of(std::string_view what) {
   const XXH128_hash_t hash = XXH3_128bits(what.data(), what.size());
-  static constexpr char kDigits[] = "0123456789abcdef";
-  std::string text;
-  for (const std::uint64_t half : {hash.high64, hash.low64}) {
-    for (int shift = 60; shift >= 0; shift -= 4) text += kDigits[(half >> shift) & 15];
-  }
-  return text;
+  return fmt::format("{:016x}{:016x}", hash.high64, hash.low64);
 }
 
 std::string ProgramCache::path_of(std::string_view key) const { return dir_ + "/" + std::string(key) + ".clbin"; }

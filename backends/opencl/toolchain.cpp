@@ -6,48 +6,16 @@
 namespace ironcl::opencl {
 namespace {
 
-class OpenClC final : public Toolchain {
- public:
-  explicit OpenClC(bool is_saved) : is_saved_(is_saved) {}
-
-  std::string name() const override { return is_saved_ ? "opencl-c" : "opencl-c-unsaved"; }
-  bool is_saved() const override { return is_saved_; }
-
-  cl::Program build(const BuildRequest& request) const override {
-    cl::Program program(request.context, request.source);
-    build_or_throw(program, request.device, request.options);
-    return program;
-  }
-
-  cl::Program load(const BuildRequest& request, const std::vector<unsigned char>& binary) const override {
-    cl::Program program(request.context, {request.device}, cl::Program::Binaries{binary});
-    compile(program, request.device, request.options);
-    return program;
-  }
-
- private:
-  bool is_saved_;
-};
-
-}  // namespace
-
-const Toolchain& opencl_c() {
-  static const OpenClC toolchain(true);
-  return toolchain;
-}
-
-const Toolchain& opencl_c_unsaved() {
-  static const OpenClC toolchain(false);
-  return toolchain;
-}
-
+/// Builds `program`. Throws cl::Error where that fails. (The bindings' own build() asks for the log after a success
+/// too, and answers with the code of that question.)
 void compile(const cl::Program& program, const cl::Device& device, const std::string& options) {
   const cl_device_id id = device();
   const cl_int code = clBuildProgram(program(), 1, &id, options.c_str(), nullptr, nullptr);
   if (code != CL_SUCCESS) throw cl::Error(code, "clBuildProgram");
 }
 
-void build_or_throw(const cl::Program& program, const cl::Device& device, const std::string& options) {
+/// The same, with the driver's log in a BuildFailure.
+void compile_or_say_why(const cl::Program& program, const cl::Device& device, const std::string& options) {
   try {
     compile(program, device, options);
   } catch (const cl::Error& error) {
@@ -61,37 +29,6 @@ void build_or_throw(const cl::Program& program, const cl::Device& device, const 
   }
 }
 
-std::vector<unsigned char> binary_of(const cl::Program& program) {
-  for (std::vector<unsigned char>& binary : program.getInfo<CL_PROGRAM_BINARIES>())
-    if (!binary.empty()) return std::move(binary);
-  return {};
-}
-
-cl::Program TwoStep::build(const BuildRequest& request) const {
-  cl::Program first(request.context, request.source);
-  build_or_throw(first, request.device, request.options);
-  const std::vector<unsigned char> binary = binary_of(first);
-  if (binary.empty()) throw BuildFailure{CL_INVALID_BINARY, "the driver gives no binary of a program that it built"};
-  std::string text;
-  try {
-    text = rewrite_({binary.begin(), binary.end()});
-  } catch (const std::invalid_argument& error) {
-    throw BuildFailure{CL_INVALID_BINARY, error.what()};
-  }
-  cl::Program second(request.context, {request.device},
-                     cl::Program::Binaries{std::vector<unsigned char>(text.begin(), text.end())});
-  build_or_throw(second, request.device, options_);
-  return second;
-}
-
-cl::Program TwoStep::load(const BuildRequest& request, const std::vector<unsigned char>& binary) const {
-  cl::Program program(request.context, {request.device}, cl::Program::Binaries{binary});
-  compile(program, request.device, options_);
-  return program;
-}
-
-namespace {
-
 /// Tells each kernel with a required work-group size how many of those a multiprocessor holds.
 void hold_at_once(std::string& ptx, std::string_view work_groups) {
   constexpr std::string_view kRequired = ".reqntid ";
@@ -103,6 +40,46 @@ void hold_at_once(std::string& ptx, std::string_view work_groups) {
 }
 
 }  // namespace
+
+cl::Program Toolchain::build(const BuildRequest& request) const {
+  cl::Program program(request.context, request.source);
+  compile_or_say_why(program, request.device, rewrite != nullptr ? request.options : request.options + options);
+  if (rewrite == nullptr) return program;
+  const std::vector<unsigned char> binary = binary_of(program);
+  if (binary.empty()) throw BuildFailure{CL_INVALID_BINARY, "the driver gives no binary of a program that it built"};
+  std::string text;
+  try {
+    text = rewrite({binary.begin(), binary.end()});
+  } catch (const std::invalid_argument& error) {
+    throw BuildFailure{CL_INVALID_BINARY, error.what()};
+  }
+  cl::Program second(request.context, {request.device},
+                     cl::Program::Binaries{std::vector<unsigned char>(text.begin(), text.end())});
+  compile_or_say_why(second, request.device, options);
+  return second;
+}
+
+cl::Program Toolchain::load(const BuildRequest& request, const std::vector<unsigned char>& binary) const {
+  cl::Program program(request.context, {request.device}, cl::Program::Binaries{binary});
+  compile(program, request.device, rewrite != nullptr ? options : request.options + options);
+  return program;
+}
+
+std::vector<unsigned char> binary_of(const cl::Program& program) {
+  for (std::vector<unsigned char>& binary : program.getInfo<CL_PROGRAM_BINARIES>())
+    if (!binary.empty()) return std::move(binary);
+  return {};
+}
+
+const Toolchain& opencl_c() {
+  static const Toolchain toolchain{"opencl-c"};
+  return toolchain;
+}
+
+const Toolchain& opencl_c_unsaved() {
+  static const Toolchain toolchain{"opencl-c-unsaved", false};
+  return toolchain;
+}
 
 // An OpenCL compiler that targets sm_90 refuses wgmma and setmaxnreg, which belong to sm_90a; the same driver's
 // assembler takes them. Operands are substituted in comments as well, so register allocation has already seen them.
@@ -132,12 +109,12 @@ std::string rewrite_at_once(const std::string& binary) {
 }
 
 const Toolchain& ptx_sm_90a() {
-  static const TwoStep toolchain("ptx-sm_90a-1", rewrite_to_sm_90a, " -cl-nv-verbose");
+  static const Toolchain toolchain{"ptx-sm_90a-1", true, " -cl-nv-verbose", rewrite_to_sm_90a};
   return toolchain;
 }
 
 const Toolchain& ptx_at_once() {
-  static const TwoStep toolchain("ptx-at-once-1", rewrite_at_once, " -cl-nv-verbose");
+  static const Toolchain toolchain{"ptx-at-once-1", true, " -cl-nv-verbose", rewrite_at_once};
   return toolchain;
 }
 

@@ -24,18 +24,24 @@ struct BuildFailure {
   std::string log;
 };
 
-/// Immutable; any thread, several builds at once.
-class Toolchain {
- public:
-  virtual ~Toolchain() = default;
+/// How text becomes a program: the driver's compiler takes it as it is; or, with `rewrite`, compiles OpenCL C to its
+/// own text, which is rewritten and taken as a binary. For instructions that its compiler refuses and its assembler
+/// takes. Immutable; any thread, several builds at once.
+struct Toolchain {
+  /// The driver's binary, rewritten. Throws std::invalid_argument where it is not what the rewriting knows.
+  using Rewrite = std::string (*)(const std::string& binary);
+
+  std::string label;         ///< Says which rewriting of which version it is.
+  bool is_saved = true;      ///< The program cache keeps what it builds. False: no driver is asked for its binary.
+  std::string options = {};  ///< Beside those of a request; of a rewritten text there are no others.
+  Rewrite rewrite = nullptr;
+
   /// A part of the program cache's key: changes whenever the toolchain would make another program of the same text.
-  virtual std::string name() const = 0;
-  /// Whether the program cache keeps what it builds. False: the driver is never asked for a program's binary.
-  virtual bool is_saved() const { return true; }
+  std::string name() const { return label + options; }
   /// A built program. Throws BuildFailure, or cl::Error.
-  virtual cl::Program build(const BuildRequest& request) const = 0;
+  cl::Program build(const BuildRequest& request) const;
   /// The program of a binary that build() left earlier, from the cache. Throws cl::Error.
-  virtual cl::Program load(const BuildRequest& request, const std::vector<unsigned char>& binary) const = 0;
+  cl::Program load(const BuildRequest& request, const std::vector<unsigned char>& binary) const;
 };
 
 /// OpenCL C as it is: the driver's compiler.
@@ -45,28 +51,6 @@ const Toolchain& opencl_c();
 /// work-groups of any size, which kernels of one processor's own instructions do not all survive: PoCL 5.0's compiler
 /// then ends the process. The driver's own cache may keep what it builds.
 const Toolchain& opencl_c_unsaved();
-
-/// Programs whose text is changed between two builds: the driver compiles OpenCL C to its own text, that text is
-/// rewritten, and the driver takes it as a binary. For instructions that its compiler refuses and its assembler
-/// takes.
-class TwoStep final : public Toolchain {
- public:
-  /// The driver's binary, rewritten. Throws std::invalid_argument where it is not what the rewriting knows.
-  using Rewrite = std::string (*)(const std::string& binary);
-
-  /// `name` says which rewriting of which version it is; `options` are those of the second build.
-  TwoStep(std::string name, Rewrite rewrite, std::string options)
-      : name_(std::move(name)), rewrite_(rewrite), options_(std::move(options)) {}
-
-  std::string name() const override { return name_ + options_; }
-  cl::Program build(const BuildRequest& request) const override;
-  cl::Program load(const BuildRequest& request, const std::vector<unsigned char>& binary) const override;
-
- private:
-  std::string name_;
-  Rewrite rewrite_;
-  std::string options_;
-};
 
 /// PTX for a device of compute capability 9.0 with what belongs to sm_90a alone: lines that the source wrote as PTX
 /// comments behind the marker "//sm_90a " become instructions, the target becomes sm_90a, and each kernel with a
@@ -83,13 +67,6 @@ std::string rewrite_at_once(const std::string& binary);
 
 /// The toolchain of rewrite_at_once.
 const Toolchain& ptx_at_once();
-
-/// Builds `program` and throws BuildFailure with the driver's log where that fails.
-void build_or_throw(const cl::Program& program, const cl::Device& device, const std::string& options);
-
-/// Builds `program` and throws cl::Error where that fails. (The bindings' own build() asks for the log after a
-/// success too, and answers with the code of that question.)
-void compile(const cl::Program& program, const cl::Device& device, const std::string& options);
 
 /// The binary of a program that was built for one device; empty where the driver gives none. A program has a place
 /// for each device of its context, which may be an application's with several: the others' are empty.

@@ -190,47 +190,42 @@ TEST(OpenClToolchains, MarkedLinesOfPtxBecomeInstructions) {
   EXPECT_THROW(rewrite_to_sm_90a(".target sm_900\n"), std::invalid_argument);
 }
 
-/// A toolchain whose builds wait until two of them are under way.
-class Meeting final : public Toolchain {
- public:
-  std::string name() const override { return "meeting"; }
-  cl::Program build(const BuildRequest& request) const override {
-    {
-      std::unique_lock lock(mutex_);
-      ++inside_;
-      ++builds;
-      both_.notify_all();
-      if (!both_.wait_for(lock, std::chrono::seconds(20), [&] { return inside_ >= 2; })) alone = true;
-    }
-    return opencl_c().build(request);
-  }
-  cl::Program load(const BuildRequest& request, const std::vector<unsigned char>& binary) const override {
-    return opencl_c().load(request, binary);
-  }
-  mutable std::atomic<bool> alone{false};
-  mutable std::atomic<int> builds{0};
-
- private:
-  mutable std::mutex mutex_;
-  mutable std::condition_variable both_;
-  mutable int inside_ = 0;
+/// Builds under way that have met another one, or waited in vain.
+struct Meeting {
+  std::mutex mutex;
+  std::condition_variable both;
+  int inside = 0;
+  bool alone = false;
 };
+Meeting& meeting() {
+  static Meeting one;
+  return one;
+}
+std::string meet(const std::string& binary) {
+  std::unique_lock lock(meeting().mutex);
+  ++meeting().inside;
+  meeting().both.notify_all();
+  if (!meeting().both.wait_for(lock, std::chrono::seconds(20), [] { return meeting().inside >= 2; }))
+    meeting().alone = true;
+  return binary;
+}
 
 TEST_F(OpenClHouse, ProgramsBuildAtTheSameTimeAndEachOnce) {
   for (const auto& device : devices()) {
     auto& builder = *dynamic_cast<Device&>(*device).context()->builder;
-    const Meeting meeting;
+    meeting().inside = 0;
+    const Toolchain toolchain{"meeting", false, "", meet};
     const std::string source = "__kernel void f(__global int* x) { *x = NUMBER; }";
     const auto build = [&](const char* number) {
-      EXPECT_NO_THROW(builder.build_text("a test", source, {{"NUMBER", number}}, "", meeting));
+      EXPECT_NO_THROW(builder.build_text("a test", source, {{"NUMBER", number}}, "", toolchain));
     };
     {
       std::vector<std::thread> threads;
       for (const char* const number : {"1", "2", "1", "2"}) threads.emplace_back(build, number);
       for (std::thread& thread : threads) thread.join();
     }
-    EXPECT_FALSE(meeting.alone) << "a build waited for another to end";
-    EXPECT_EQ(meeting.builds, 2) << "who asks for a program that is being built waits for it";
+    EXPECT_FALSE(meeting().alone) << "a build waited for another to end";
+    EXPECT_EQ(meeting().inside, 2) << "who asks for a program that is being built waits for it";
     // A build that failed is not remembered.
     EXPECT_THROW(builder.build_text("a test", "__kernel void broken(", {}), Error);
     EXPECT_THROW(builder.build_text("a test", "__kernel void broken(", {}), Error);

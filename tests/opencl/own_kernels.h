@@ -18,20 +18,6 @@
 
 namespace ironcl::opencl::testing {
 
-/// The driver's compiler without its optimiser, which takes seconds for products by hand that no device runs in
-/// earnest.
-class Unoptimised final : public Toolchain {
- public:
-  std::string name() const override { return "opencl-c-unoptimised"; }
-  bool is_saved() const override { return false; }
-  cl::Program build(const BuildRequest& request) const override {
-    return opencl_c().build({request.context, request.device, request.source, request.options + " -cl-opt-disable"});
-  }
-  cl::Program load(const BuildRequest& request, const std::vector<unsigned char>& binary) const override {
-    return opencl_c().load(request, binary);
-  }
-};
-
 /// The variant `of` as another one, which every device may take: the test's file NAME.cl includes its kernel.
 inline Variant another(const char* name, const char* of) {
   Variant v = *find_variant(of);
@@ -40,7 +26,8 @@ inline Variant another(const char* name, const char* of) {
   v.needs = nullptr;
   v.lanes = nullptr;
   v.trial.reset();
-  static const Unoptimised unoptimised;
+  // Without the driver's optimiser, which takes seconds for products by hand that no device runs in earnest.
+  static const Toolchain unoptimised{"opencl-c-unoptimised", false, " -cl-opt-disable"};
   v.toolchain = &unoptimised;
   return v;
 }

@@ -308,8 +308,8 @@ TEST_F(ProgramCacheTest, OfAContextOfSeveralDevicesKeepsTheBinaryOfItsOwn) {
         queue.enqueueReadBuffer(to, CL_TRUE, 0, sizeof got, &got);
         EXPECT_EQ(got, 7);
       }
-      static const TwoStep toolchain(
-          "seen-1", [](const std::string& binary) { return seen_binary() = binary; }, "");
+      static const Toolchain toolchain{"seen-1", true, "",
+                                       [](const std::string& binary) { return seen_binary() = binary; }};
       seen_binary().clear();
       ProgramBuilder builder({}, nullptr, both, half);
       EXPECT_NO_THROW(builder.build_text("seven", source, {}, "", toolchain));

@@ -8,11 +8,17 @@ namespace {
 using backend::DType;
 using numerics::Size;
 
+/// Tiles by runs of 16 k, or with `by_groups` by K groups.
 class Tiles final : public ActivationForm {
  public:
-  Tiles(std::int64_t rows, bool floats) : rows_(rows), floats_(floats) {}
+  Tiles(std::int64_t rows, std::int64_t k_unit, DType element, bool by_groups, bool floats)
+      : rows_(rows), k_unit_(k_unit), element_(element), by_groups_(by_groups), floats_(floats) {}
 
-  std::string name() const override { return "tiles_m" + std::to_string(rows_) + "_k16_pad16_f32"; }
+  std::string name() const override {
+    const auto element = numerics::name_of(element_);
+    if (by_groups_) return fmt::format("group_tiles_m{}_g{}_{}", rows_, k_unit_, element);
+    return fmt::format("tiles_m{}_k16_pad{}_{}", rows_, k_unit_, element);
+  }
 
   bool takes(const Operand&, const PlanContext&) const override { return false; }  // Nobody hands over tiles.
 
@@ -23,42 +29,47 @@ class Tiles final : public ActivationForm {
   StepResult quantize(const Operand& x, const PlanContext& plan) const override {
     if (!quantizes_tiles(x, plan)) return {};
     const Operand out = book(true, plan);
-    return {quantize_tiles_step(x, out, packing(plan), plan), out};
+    return {quantize_tiles_step(x, out, packing(true, plan), plan), out};
   }
 
   StepResult pack(const Operand& a, const PlanContext& plan) const override {
     // The unit of the weights' decoding goes into codes, which cannot overflow; floats can, so there it goes into
     // sums.
     const Operand out = book(numerics::is_quantized(a.element), plan);
-    return {pack_step(packing(plan), a, out, plan), out};
+    return {pack_step(packing(false, plan), a, out, plan), out};
   }
 
  private:
-  static constexpr std::int64_t kUnitOfK = 16;
-
-  Size bytes(const PlanContext& plan) const {
-    return plan.rows_in_tiles(rows_) * Size(plan.problem.k).padded_to(kUnitOfK) * 4;
-  }
-
-  /// Tiles larger than the caches are stored past them (cl/cache_hints.cl).
-  Packing packing(const PlanContext& plan) const {
+  /// Processors store tiles past the caches where they are many: every line of them is overwritten, so reading it
+  /// first is for nothing (cl/cache_hints.cl).
+  Packing packing(bool quantizes, const PlanContext& plan) const {
     const Features& f = plan.features;
-    return {true, rows_, f.prefers_vectors() && bytes(plan) > 2 * f.local_bytes * f.compute_units};
+    const Size bytes = plan.rows_in_tiles(rows_) * Size(plan.problem.k).padded_to(k_unit_) * 4;
+    const bool many = by_groups_ ? quantizes : bytes > 2 * f.local_bytes * f.compute_units;
+    return {true, rows_, f.prefers_vectors() && many, element_};
   }
 
+  /// By groups the scales are followed by the count of the blocks that were taken (cl/a_tiles.cl).
   Operand book(bool in_units_of_weights, const PlanContext& plan) const {
-    Operand out =
-        book_packed(name(), DType::f32, plan.rows_in_tiles(rows_), Size(plan.problem.k).padded_to(kUnitOfK), plan);
-    out.in_units_of_weights = in_units_of_weights;
+    Operand out = book_packed(name(), element_, plan.rows_in_tiles(rows_), Size(plan.problem.k).padded_to(k_unit_),
+                              plan, by_groups_ ? 4 : 0);
+    out.in_units_of_weights = in_units_of_weights && !by_groups_;
     return out;
   }
 
-  std::int64_t rows_;
-  bool floats_;
+  std::int64_t rows_, k_unit_;
+  DType element_;
+  bool by_groups_, floats_;
 };
 
 }  // namespace
 
-ActivationFormPtr tiles_form(std::int64_t rows, bool floats) { return std::make_shared<Tiles>(rows, floats); }
+ActivationFormPtr tiles_form(std::int64_t rows, bool floats) {
+  return std::make_shared<Tiles>(rows, 16, DType::f32, false, floats);
+}
+
+ActivationFormPtr group_tiles_form(std::int64_t rows, DType element, int k_group, bool floats) {
+  return std::make_shared<Tiles>(rows, k_group, element, true, floats);
+}
 
 }  // namespace ironcl::opencl

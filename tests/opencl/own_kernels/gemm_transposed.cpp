@@ -21,7 +21,7 @@ Variant made(const char* summary) {
   v.summary = summary;
   v.tunables = {{"tile_n", 16, {16, 32}, "work-items a work-group, a column each"}};
   v.trial = Trial{};
-  static const TwoStep toolchain("counted-1", counted, "");
+  static const Toolchain toolchain{"counted-1", true, "", counted};
   v.toolchain = &toolchain;
   v.local_bytes = [](const Tuning&, const Problem&) -> std::int64_t { return 4; };
   v.work_items = [](const Tuning& t) { return t["tile_n"]; };
