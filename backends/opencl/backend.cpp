@@ -132,7 +132,7 @@ class OpenClBackend final : public backend::Backend {
 
   Config config_;
   backend::Log* log_;
-  std::shared_ptr<const tuned::AllTables> tables_;
+  std::shared_ptr<const tuned::Tables> tables_;
   std::mutex mutex_;
   bool found_ = false;
   std::vector<std::shared_ptr<backend::Device>> devices_;

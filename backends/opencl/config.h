@@ -7,7 +7,7 @@
 
 namespace ironcl::opencl {
 
-/// A tuned table as text; the file name says what it is for (backends/tuned/table.h).
+/// A tuned table as text; the file name says what it is for (backends/tuned/tables.h).
 struct TunedTable {
   std::string file_name, text;
 };

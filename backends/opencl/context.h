@@ -8,7 +8,7 @@
 #include "backends/opencl/probe.h"
 #include "backends/opencl/program.h"
 #include "backends/opencl/select.h"
-#include "backends/tuned/experts_table.h"
+#include "backends/tuned/tables.h"
 
 namespace ironcl::opencl {
 
@@ -21,10 +21,10 @@ struct Context {
   cl::Buffer null_buffer;  ///< Bound for absent operands; made with the probes.
   Config config;
   std::unique_ptr<ProgramBuilder> builder;
-  std::shared_ptr<const tuned::AllTables> tuned;  ///< Null: none.
-  std::vector<Variant> variants;                  ///< Those of this build, and those of the configuration.
-  std::unique_ptr<Trials> trials;                 ///< Null: variants that need a trial do not run.
-  std::unique_ptr<UsualForms> usual;              ///< Null: selection takes all forms of weights for alike.
+  std::shared_ptr<const tuned::Tables> tuned;  ///< Null: none.
+  std::vector<Variant> variants;               ///< Those of this build, and those of the configuration.
+  std::unique_ptr<Trials> trials;              ///< Null: variants that need a trial do not run.
+  std::unique_ptr<UsualForms> usual;           ///< Null: selection takes all forms of weights for alike.
 
   SelectionContext selection() const { return {features, variants, trials.get(), usual.get()}; }
 };

@@ -19,7 +19,7 @@ using backend::Error;
 using backend::Status;
 
 Device::Device(const cl::Platform& platform, const cl::Device& device, const Config& config, backend::Log* log,
-               std::shared_ptr<const tuned::AllTables> tables, const cl::Context& imported)
+               std::shared_ptr<const tuned::Tables> tables, const cl::Context& imported)
     : context_(std::make_shared<Context>()), imported_(imported() != nullptr) {
   context_->platform = platform;
   context_->device = device;

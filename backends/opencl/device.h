@@ -12,7 +12,7 @@ class Device final : public backend::Device {
  public:
   /// Makes the device's context, or shares the application's; the probes run when they are first needed.
   Device(const cl::Platform& platform, const cl::Device& device, const Config& config, backend::Log* log,
-         std::shared_ptr<const tuned::AllTables> tables = nullptr, const cl::Context& imported = {});
+         std::shared_ptr<const tuned::Tables> tables = nullptr, const cl::Context& imported = {});
 
   backend::DeviceProps props() const override;
   backend::Support supports(const backend::GemmDesc& desc) override;

@@ -199,8 +199,7 @@ std::optional<Refusal> ask(const SelectionContext& selection, const Variant& var
   return ask_trial(selection, variant);
 }
 
-Support choose(const SelectionContext& selection, const GemmDesc& desc, Choice* choice,
-               const tuned::AllTables* tables) {
+Support choose(const SelectionContext& selection, const GemmDesc& desc, Choice* choice, const tuned::Tables* tables) {
   const Variant* asked = asked_variant(selection, desc);
   Choice found;
   found.problem = Problem(desc);

@@ -7,7 +7,7 @@
 #include <mutex>
 
 #include "backends/opencl/variant.h"
-#include "backends/tuned/experts_table.h"
+#include "backends/tuned/tables.h"
 
 namespace ironcl::opencl {
 
@@ -78,7 +78,7 @@ struct Choice {
 /// are any. Without options `tables` (may be null) is asked before. Builds
 /// nothing, but for the trials of variants that need one and meet all other needs.
 backend::Support choose(const SelectionContext& selection, const backend::GemmDesc& desc, Choice* choice,
-                        const tuned::AllTables* tables = nullptr);
+                        const tuned::Tables* tables = nullptr);
 
 /// Why `variant` with `tuning` does not run here; empty where it does. Asks the trial last.
 std::optional<Refusal> ask(const SelectionContext& selection, const Variant& variant, const Tuning& tuning,

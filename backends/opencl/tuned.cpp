@@ -81,23 +81,21 @@ std::string unit_of(const SelectionContext& selection) {
 
 }  // namespace
 
-std::shared_ptr<const tuned::AllTables> read_tables(const std::vector<TunedTable>& texts, backend::Log* log) {
-  const auto tables = std::make_shared<tuned::AllTables>();
+std::shared_ptr<const tuned::Tables> read_tables(const std::vector<TunedTable>& texts, backend::Log* log) {
+  const auto tables = std::make_shared<tuned::Tables>();
   const auto warn = [&](const std::string& text) {
     if (log != nullptr) log->write(backend::LogLevel::warn, "opencl: " + text + "; it is skipped");
   };
   for (const TunedTable& table : texts) {
     const auto key = tuned::parse_file_name(table.file_name);
-    const auto experts = tuned::parse_experts_file_name(table.file_name);
-    if (!key && !experts) {
+    if (!key) {
       warn("tuned table " + table.file_name + ": not a name of the form " +
-           tuned::file_name(tuned::Key{4096, 7168, "DEVICE", "fp8_w8a8", 128, 128}) + " or " +
-           tuned::file_name(tuned::ExpertsKey{128, 768, "DEVICE", "fp8_w8a8", 128, 128, false}));
+           tuned::file_name({4096, 7168, "DEVICE", "fp8_w8a8", 128, 128}) + " or " +
+           tuned::file_name({768, 0, "DEVICE", "fp8_w8a8", 128, 128, 128}));
       continue;
     }
     try {
-      const tuned::Table entries = tuned::Table::parse(table.text);
-      key ? tables->products.add(*key, entries) : tables->experts.add(*experts, entries);
+      tables->add(*key, tuned::Table::parse(table.text));
     } catch (const std::invalid_argument& error) {
       warn(table.file_name + ": " + error.what());
     }
@@ -132,9 +130,9 @@ std::string table_dtype(const GemmDesc& desc) {
   return multiplied(desc) + "_" + std::string(numerics::name_of(desc.weakest_accuracy));
 }
 
-std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const SelectionContext& selection,
+std::optional<Tuned> find_tuned(const tuned::Tables& tables, const SelectionContext& selection,
                                 const Problem& problem) {
-  if (tables.products.empty() && tables.experts.empty()) return std::nullopt;
+  if (tables.empty()) return std::nullopt;
   const bool grouped = problem.selected().grouped();
   const Features& features = selection.features;
   const std::vector<std::string> devices = device_classes(selection);
@@ -147,20 +145,19 @@ std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const SelectionC
     const auto take = [&](std::vector<tuned::Tables::Found> more) {
       for (tuned::Tables::Found& choice : more) choices.emplace_back(std::move(choice), dtype == own);
     };
-    if (!grouped)
-      return take(tables.products.find(devices, problem.m, problem.n, problem.k, dtype, group_rows, group_cols));
-    tuned::ExpertsTables::Product product{problem.matrices,
-                                          problem.k,
-                                          true,
-                                          problem.n,
-                                          problem.k,
-                                          problem.expected_rows != 0
-                                              ? static_cast<double>(problem.expected_rows)
-                                              : tuned::rows_per_active_expert(problem.m, problem.matrices)};
+    if (!grouped) return take(tables.find(devices, problem.m, problem.n, problem.k, dtype, group_rows, group_cols));
+    tuned::Tables::Product product{problem.matrices,
+                                   problem.k,
+                                   true,
+                                   problem.n,
+                                   problem.k,
+                                   problem.expected_rows != 0
+                                       ? static_cast<double>(problem.expected_rows)
+                                       : tuned::rows_per_active_expert(problem.m, problem.matrices)};
     const auto as = [&](std::int64_t width, bool down) {
       product.width = width;
       product.down = down;
-      take(tables.experts.find(devices, product, dtype, group_rows, group_cols));
+      take(tables.find(devices, product, dtype, group_rows, group_cols));
     };
     if (problem.masked() && problem.expected_rows == 0) return;  // How many rows there will be nobody knows.
     if (!problem.gathers()) as(problem.k, true);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What tuned tables say about a problem on a device. Next door: select.h (asks here before the rule of thumb),
-// ../tuned/table.h (the tables), candidates.h (what a tuner may try).
+// ../tuned/tables.h (the tables), candidates.h (what a tuner may try).
 #pragma once
 
 #include <memory>
@@ -10,13 +10,13 @@
 
 #include "backends/opencl/config.h"
 #include "backends/opencl/select.h"
-#include "backends/tuned/experts_table.h"
+#include "backends/tuned/tables.h"
 
 namespace ironcl::opencl {
 
 /// The tables of a configuration, later ones over earlier ones. What is no table, or no table's file
 /// name, is logged (`log` may be null) and skipped.
-std::shared_ptr<const tuned::AllTables> read_tables(const std::vector<TunedTable>& texts, backend::Log* log);
+std::shared_ptr<const tuned::Tables> read_tables(const std::vector<TunedTable>& texts, backend::Log* log);
 
 /// The names under which tables may speak for a device, the narrowest first: the device, its architecture, its
 /// vendor, its kind. For example pthread-skylake-avx512-AMD_EPYC, pthread-skylake-avx512, AuthenticAMD, cpu. A CPU on
@@ -44,7 +44,7 @@ struct Tuned {
 /// where the nearest valid entry says that the rule of thumb is best. A grouped problem is looked for in tables of
 /// layers of experts, by the rows of a matrix that has any: with gathered rows as gate and up (together, or one of
 /// them), else as down, then as those.
-std::optional<Tuned> find_tuned(const tuned::AllTables& tables, const SelectionContext& selection,
+std::optional<Tuned> find_tuned(const tuned::Tables& tables, const SelectionContext& selection,
                                 const Problem& problem);
 
 }  // namespace ironcl::opencl

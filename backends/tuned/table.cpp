@@ -7,19 +7,12 @@
 #include <type_traits>
 
 #include "backends/tuned/exact_json.h"
-#include "backends/tuned/file_name.h"
+#include "backends/words.h"
 
 namespace ironcl::tuned {
 namespace {
 
 constexpr std::string_view kMember = "ironcl";
-
-/// max / min: orders as |log a - log b| does, and equal ratios compare equal.
-double ratio(std::int64_t a, std::int64_t b) {
-  const double x = static_cast<double>(std::max<std::int64_t>(a, 1));
-  const double y = static_cast<double>(std::max<std::int64_t>(b, 1));
-  return std::max(x, y) / std::min(x, y);
-}
 
 void overlay(boost::json::object& onto, const boost::json::object& from) {
   for (const auto& member : from) onto[member.key()] = member.value();
@@ -27,33 +20,10 @@ void overlay(boost::json::object& onto, const boost::json::object& from) {
 
 }  // namespace
 
-std::string sanitize(std::string_view device_name) {
-  std::string name;
-  for (const char c : device_name) {
-    const bool keep = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
-                      c == '.' || c == '+';
-    if (keep)
-      name += c;
-    else if (!name.empty() && name.back() != '_')
-      name += '_';
-  }
-  while (!name.empty() && name.back() == '_') name.pop_back();
-  return name;
-}
-
-std::string file_name(const Key& key) {
-  return "N=" + std::to_string(key.n) + ",K=" + std::to_string(key.k) +
-         NameEnd{key.device, key.dtype, key.group_rows, key.group_cols}.text() + ".json";
-}
-
-std::optional<Key> parse_file_name(std::string_view name) {
-  if (!name.starts_with("N=")) return std::nullopt;
-  name.remove_prefix(2);
-  const auto n = take_size(name, ",K=");
-  const auto k = n ? take_size(name, ",device_name=") : std::nullopt;
-  const auto end = k ? take_name_end(name) : std::nullopt;
-  if (!end || name != ".json") return std::nullopt;
-  return Key{*n, *k, end->device, end->dtype, end->group_rows, end->group_cols};
+double ratio(std::int64_t a, std::int64_t b) noexcept {
+  const double x = static_cast<double>(std::max<std::int64_t>(a, 1));
+  const double y = static_cast<double>(std::max<std::int64_t>(b, 1));
+  return std::max(x, y) / std::min(x, y);
 }
 
 Table Table::parse(std::string_view text) {
@@ -64,8 +34,8 @@ Table Table::parse(std::string_view text) {
   Table table;
   for (const auto& member : value.as_object()) {
     const std::string_view name(member.key().data(), member.key().size());
-    const auto m = size_of(name);
-    if (!m) {
+    const auto m = words::number<std::int64_t>(name);
+    if (!m || *m < 1) {
       // Triton-made tables may carry such a remark beside the entries.
       if (name == "triton_version") {
         table.remarks_[name] = member.value();
@@ -136,41 +106,6 @@ Entry entry_of(const boost::json::object& of) {
         entry.options.emplace_back(std::string(option.key().data(), option.key().size()),
                                    option.value().as_string().c_str());
   return entry;
-}
-
-void Tables::add(const Key& key, const Table& table) { tables_[key].merge(table); }
-
-std::vector<Tables::Found> Tables::find(const std::vector<std::string>& devices, std::int64_t m, std::int64_t n,
-                                        std::int64_t k, std::string_view dtype, std::int64_t group_rows,
-                                        std::int64_t group_cols) const {
-  std::vector<Found> choices;
-  const auto take_from = [&](const Key& key, const Table& table) {
-    std::int64_t found = 0;
-    const boost::json::object* entry = table.nearest(m, &found);
-    if (entry == nullptr) return;
-    if (ratio(found, m) <= kFarthest || (found >= kManyRows && found < m))
-      choices.push_back({entry_of(*entry), file_name(key) + ": M=" + std::to_string(found), found});
-  };
-  for (const std::string& device : devices) {
-    const Key exact{n, k, device, std::string(dtype), group_rows, group_cols};
-    const auto at = tables_.find(exact);
-    if (at != tables_.end()) take_from(at->first, at->second);
-    const Key* near_key = nullptr;
-    const Table* near_table = nullptr;
-    double near_distance = std::numeric_limits<double>::infinity();
-    for (const auto& [key, table] : tables_) {
-      if (key.device != device || key.dtype != dtype || key.group_rows != group_rows || key.group_cols != group_cols)
-        continue;
-      if (key == exact) continue;
-      const double d = ratio(key.n, n) * ratio(key.k, k);
-      if (d >= near_distance || d > kFarthest) continue;
-      near_distance = d;
-      near_key = &key;
-      near_table = &table;
-    }
-    if (near_table != nullptr) take_from(*near_key, *near_table);
-  }
-  return choices;
 }
 
 }  // namespace ironcl::tuned

@@ -323,7 +323,7 @@ class TuneCommand final : public Command {
   void tune(const Product& product, TuneReport& report, bool saves) {
     const report::Problem& problem = product.problem;
     const tuning::Space space = space_of(problem);
-    const tuning::TableKey key = tuning::key_of(product, device_, space);
+    const tuned::Key key = tuning::key_of(product, device_, space);
     std::optional<tuned::Table> table;
     try {
       if (saves) table = tuning::read_table(folder_, key);

@@ -32,20 +32,20 @@ double share_of(const report::Problem& problem) {
   return 1 + flops_of(problem) / kFlopsAsLongAsABuild;
 }
 
-TableKey key_of(const Product& product, const Device& device, const Space& space) {
+tuned::Key key_of(const Product& product, const Device& device, const Space& space) {
   const report::Problem& problem = product.problem;
   const std::string name = space.devices.empty() ? tuned::sanitize(device.name()) : space.devices.front();
   const std::string dtype = space.dtype.empty() ? tuned::Key().dtype : space.dtype;
   const numerics::ScaleGrid& grid = problem.b_scale.grid;
-  if (product.experts_width == 0)
-    return tuned::Key{problem.b_rows(), problem.k, name, dtype, grid.group_rows, grid.group_cols};
-  return tuned::ExpertsKey{layer::matrices_of(problem),
-                           product.experts_width,
-                           name,
-                           dtype,
-                           grid.group_rows,
-                           grid.group_cols,
-                           product.down};
+  const bool of_experts = product.experts_width != 0;
+  return {of_experts ? product.experts_width : problem.b_rows(),
+          of_experts ? 0 : problem.k,
+          name,
+          dtype,
+          grid.group_rows,
+          grid.group_cols,
+          of_experts ? layer::matrices_of(problem) : 0,
+          product.down};
 }
 
 boost::json::object member_of(const Product& product, const Device& device, const Space& space, const Found& found) {

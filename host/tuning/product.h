@@ -32,7 +32,7 @@ bool of_same_weights(const Product& a, const Product& b);
 double share_of(const report::Problem& problem);
 
 /// The product's table, with the names by which `space` says that tables speak for the device.
-TableKey key_of(const Product& product, const Device& device, const Space& space);
+tuned::Key key_of(const Product& product, const Device& device, const Space& space);
 
 /// What an entry keeps of a search that found something: its member "ironcl".
 boost::json::object member_of(const Product& product, const Device& device, const Space& space, const Found& found);

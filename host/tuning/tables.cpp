@@ -23,19 +23,13 @@ std::mutex& folder_mutex() {
   return mutex;
 }
 
-std::optional<TableKey> key_of(const std::string& file_name) {
-  if (const auto key = tuned::parse_file_name(file_name)) return *key;
-  if (const auto key = tuned::parse_experts_file_name(file_name)) return *key;
-  return std::nullopt;
-}
-
 /// The file whose name means `key` in some spelling, else as vLLM spells it.
-fs::path path_of(const fs::path& folder, const TableKey& key) {
-  fs::path ours = folder / std::visit([](const auto& one) { return tuned::file_name(one); }, key);
+fs::path path_of(const fs::path& folder, const tuned::Key& key) {
+  fs::path ours = folder / tuned::file_name(key);
   std::error_code error;
   if (fs::exists(ours, error)) return ours;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end; entry.increment(error))
-    if (key_of(entry->path().filename().string()) == key) return entry->path();
+    if (tuned::parse_file_name(entry->path().filename().string()) == key) return entry->path();
   return ours;
 }
 
@@ -56,11 +50,11 @@ std::optional<tuned::Table> read_file(const fs::path& path) {
 
 }  // namespace
 
-std::optional<tuned::Table> read_table(const fs::path& folder, const TableKey& key) {
+std::optional<tuned::Table> read_table(const fs::path& folder, const tuned::Key& key) {
   return read_file(path_of(folder, key));
 }
 
-void merge_into(const fs::path& folder, const TableKey& key, const tuned::Table& entries) {
+void merge_into(const fs::path& folder, const tuned::Key& key, const tuned::Table& entries) {
   std::error_code error;
   fs::create_directories(folder, error);
   if (error) throw std::runtime_error(folder.string() + ": cannot be made: " + error.message());

@@ -1,27 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
 // Tuned tables as files of a folder: read, and merged so that several tuners lose nothing. Next door:
-// backends/tuned/table.h (what is in them and how they are named).
+// backends/tuned/tables.h (what is in them and how they are named).
 #pragma once
 
 #include <filesystem>
 #include <optional>
-#include <variant>
 
-#include "backends/tuned/experts_table.h"
-#include "backends/tuned/table.h"
+#include "backends/tuned/tables.h"
 
 namespace ironcl::tuning {
 
-/// What a table is for: a single product, or a layer of experts.
-using TableKey = std::variant<tuned::Key, tuned::ExpertsKey>;
-
 /// The table of a key in a folder; empty where there is no file. Throws std::runtime_error naming a file that is no
 /// table.
-std::optional<tuned::Table> read_table(const std::filesystem::path& folder, const TableKey& key);
+std::optional<tuned::Table> read_table(const std::filesystem::path& folder, const tuned::Key& key);
 
 /// Merges `entries` over the key's file: under the folder's lock it is read again, merged, written aside and renamed.
 /// Whatever else the file has stays; its name, too, in either spelling, and a new one is as vLLM spells it. Makes the
 /// folder. Throws std::runtime_error with path and reason; the file is then as it was.
-void merge_into(const std::filesystem::path& folder, const TableKey& key, const tuned::Table& entries);
+void merge_into(const std::filesystem::path& folder, const tuned::Key& key, const tuned::Table& entries);
 
 }  // namespace ironcl::tuning

@@ -4,7 +4,7 @@
 #include <bit>
 #include <stdexcept>
 
-#include "backends/tuned/experts_table.h"
+#include "backends/tuned/tables.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -13,13 +13,10 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::size_t kind = bytes.below(4);
   if (kind % 2 == 0) {
     const std::string name(bytes.rest());
-    const auto check = [](const auto& key, auto&& parse) {
-      if (!key) return;
-      const auto again = parse(tuned::file_name(*key));
+    if (const auto key = tuned::parse_file_name(name)) {
+      const auto again = tuned::parse_file_name(tuned::file_name(*key));
       fuzz::must(again && *again == *key, "a file name is written as it is read");
-    };
-    if (kind == 0) check(tuned::parse_file_name(name), tuned::parse_file_name);
-    if (kind == 2) check(tuned::parse_experts_file_name(name), tuned::parse_experts_file_name);
+    }
     (void)tuned::sanitize(name);
     return 0;
   }
@@ -30,9 +27,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     const std::string text = table.to_text();
     fuzz::must(tuned::Table::parse(text).to_text() == text, "a table is written as it is read");
     if (kind == 3) {
-      tuned::ExpertsTables experts;
-      experts.add({8, 256, "cpu", "fp8_w8a8", 128, 128, (m & 1) != 0}, table);
-      const tuned::ExpertsTables::Product product{8, 256, (m & 2) != 0, 512, 64, rows};
+      tuned::Tables experts;
+      experts.add({256, 0, "cpu", "fp8_w8a8", 128, 128, 8, (m & 1) != 0}, table);
+      const tuned::Tables::Product product{8, 256, (m & 2) != 0, 512, 64, rows};
       (void)experts.find({"cpu"}, product, "fp8_w8a8", 128, 128);
       const double active = tuned::rows_per_active_expert(m, 8, 128);
       fuzz::must(m < 1 || active >= 0, "a load is a number");

@@ -48,7 +48,7 @@ TunedTable table(const std::string& device, const std::string& text, std::int64_
 
 /// A table of a layer of 32 experts of width 768 whose entry has two rows for each that is hit.
 TunedTable experts_table(const std::string& tile_m, bool down) {
-  return {tuned::file_name(tuned::ExpertsKey{32, 768, "cpu", "fp8_w8a8", 128, 128, down}),
+  return {tuned::file_name(tuned::Key{768, 0, "cpu", "fp8_w8a8", 128, 128, 32, down}),
           entry(tile_m, R"(, "rows_per_expert": 2.3)")};
 }
 
@@ -260,7 +260,7 @@ TEST(OpenClTuned, LetsAnOverlayWin) {
 TEST(OpenClTuned, SaysOfABrokenTableWhatIsWrongAndGoesOn) {
   Lines log;
   const auto tables = read_tables({{"readme.json", "{}"}, table("cpu", "no JSON"), table("cpu", entry("8"))}, &log);
-  EXPECT_FALSE(tables->products.empty());
+  EXPECT_FALSE(tables->empty());
   EXPECT_NE(log.text.find("readme.json: not a name of the form"), std::string::npos) << log.text;
   EXPECT_NE(log.text.find("must be JSON"), std::string::npos) << log.text;
 }

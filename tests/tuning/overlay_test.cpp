@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <filesystem>
 
-#include "backends/tuned/table.h"
+#include "backends/tuned/tables.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "tests/cli/scratch.h"
 

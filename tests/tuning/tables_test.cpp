@@ -35,7 +35,7 @@ std::string variant_of(const tuned::Table& table, std::int64_t m) {
 }
 
 TEST(TunedFiles, OfLayersOfExpertsAreFoundInBothSpellings) {
-  const tuned::ExpertsKey key{128, 768, "Fake", "fp8_w8a8", 128, 128, false};
+  const tuned::Key key{768, 0, "Fake", "fp8_w8a8", 128, 128, 128};
   for (const char* name : {"E=128,N=768,device_name=Fake,dtype=fp8_w8a8,block_shape=[128, 128].json",
                            "E=128,N=768,device_name=Fake,dtype=fp8_w8a8,block_shape=[128,128].json"}) {
     const Scratch scratch;

@@ -10,8 +10,7 @@
 #include <filesystem>
 #include <thread>
 
-#include "backends/tuned/experts_table.h"
-#include "backends/tuned/table.h"
+#include "backends/tuned/tables.h"
 #include "host/tuning/tables.h"
 #include "tests/cli/scratch.h"
 #include "tests/cli/shell.h"
@@ -187,12 +186,12 @@ TEST(Tune, ProductsOfALayerOfExpertsGoIntoTablesOfTheirOwn) {
   ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
   std::size_t files = 0;
   for (const auto& file : fs::directory_iterator(folder)) {
-    const auto key = tuned::parse_experts_file_name(file.path().filename().string());
+    const auto key = tuned::parse_file_name(file.path().filename().string());
     if (file.path().extension() != ".json") continue;
     ++files;
     ASSERT_TRUE(key) << file.path();
     EXPECT_EQ(key->experts, 8);
-    EXPECT_EQ(key->width, 96);
+    EXPECT_EQ(key->n, 96);
     const auto table = tuning::read_table(folder, *key);
     ASSERT_EQ(table->entries().size(), 1u);
     const auto& ours = table->entries().at(2).at("ironcl").as_object();

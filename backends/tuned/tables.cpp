@@ -1,0 +1,146 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "backends/tuned/tables.h"
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "backends/words.h"
+
+namespace ironcl::tuned {
+namespace {
+
+/// The size before `mark`, 1 or more, taken off with it; nothing where there is none.
+std::optional<std::int64_t> take_size(std::string_view& text, std::string_view mark) {
+  const auto digits = words::take_before(text, mark);
+  const auto size = digits ? words::number<std::int64_t>(*digits) : std::nullopt;
+  return size && *size >= 1 ? size : std::nullopt;
+}
+
+bool is_for(const Key& key, const std::string& device, std::string_view dtype, std::int64_t group_rows,
+            std::int64_t group_cols) {
+  return key.device == device && key.dtype == dtype && key.group_rows == group_rows && key.group_cols == group_cols;
+}
+
+}  // namespace
+
+std::string sanitize(std::string_view device_name) {
+  std::string name;
+  for (const char c : device_name) {
+    const bool keep = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
+                      c == '.' || c == '+';
+    if (keep)
+      name += c;
+    else if (!name.empty() && name.back() != '_')
+      name += '_';
+  }
+  while (!name.empty() && name.back() == '_') name.pop_back();
+  return name;
+}
+
+std::string file_name(const Key& key) {
+  const std::string n = std::to_string(key.n), end = key.down ? "_down.json" : ".json";
+  return (key.experts != 0 ? "E=" + std::to_string(key.experts) + ",N=" + n
+                           : "N=" + n + ",K=" + std::to_string(key.k)) +
+         ",device_name=" + key.device + ",dtype=" + key.dtype + ",block_shape=[" + std::to_string(key.group_rows) +
+         "," + std::to_string(key.group_cols) + "]" + end;
+}
+
+std::optional<Key> parse_file_name(std::string_view name) {
+  const bool of_experts = name.starts_with("E=");
+  if (!of_experts && !name.starts_with("N=")) return std::nullopt;
+  name.remove_prefix(2);
+  const auto first = take_size(name, of_experts ? ",N=" : ",K=");
+  const auto second = first ? take_size(name, ",device_name=") : std::nullopt;
+  const auto device = second ? words::take_before(name, ",dtype=") : std::nullopt;
+  const auto dtype = device ? words::take_before(name, ",block_shape=[") : std::nullopt;
+  const auto rows = dtype ? take_size(name, ",") : std::nullopt;
+  if (!rows) return std::nullopt;
+  if (name.starts_with(' ')) name.remove_prefix(1);
+  const auto cols = take_size(name, "]");
+  const bool down = of_experts && name == "_down.json";
+  if (!cols || device->empty() || dtype->empty() || (!down && name != ".json")) return std::nullopt;
+  Key key{*first, *second, std::string(*device), std::string(*dtype), *rows, *cols};
+  if (of_experts) key.n = *second, key.k = 0, key.experts = *first, key.down = down;
+  return key;
+}
+
+double rows_per_active_expert(std::int64_t tokens, std::int64_t top_k, std::int64_t experts) noexcept {
+  if (tokens < 1 || top_k < 1 || experts < 1) return 0;
+  const double all = static_cast<double>(experts), k = std::min(static_cast<double>(top_k), all);
+  const double hit = all * -std::expm1(static_cast<double>(tokens) * std::log1p(-k / all));
+  return static_cast<double>(tokens) * k / hit;
+}
+
+double rows_per_active_expert(std::int64_t rows, std::int64_t experts) noexcept {
+  return rows_per_active_expert(rows, 1, experts);
+}
+
+std::vector<Tables::Found> Tables::find(const std::vector<std::string>& devices, std::int64_t m, std::int64_t n,
+                                        std::int64_t k, std::string_view dtype, std::int64_t group_rows,
+                                        std::int64_t group_cols) const {
+  std::vector<Found> choices;
+  const auto take_from = [&](const Key& key, const Table& table) {
+    std::int64_t found = 0;
+    const boost::json::object* entry = table.nearest(m, &found);
+    if (entry == nullptr) return;
+    if (ratio(found, m) <= kFarthest || (found >= kManyRows && found < m))
+      choices.push_back({entry_of(*entry), file_name(key) + ": M=" + std::to_string(found), found});
+  };
+  for (const std::string& device : devices) {
+    const Key exact{n, k, device, std::string(dtype), group_rows, group_cols};
+    const auto at = tables_.find(exact);
+    if (at != tables_.end()) take_from(at->first, at->second);
+    const Key* near_key = nullptr;
+    const Table* near_table = nullptr;
+    double near_distance = std::numeric_limits<double>::infinity();
+    for (const auto& [key, table] : tables_) {
+      if (key.experts != 0 || key == exact || !is_for(key, device, dtype, group_rows, group_cols)) continue;
+      const double d = ratio(key.n, n) * ratio(key.k, k);
+      if (d >= near_distance || d > kFarthest) continue;
+      near_distance = d;
+      near_key = &key;
+      near_table = &table;
+    }
+    if (near_table != nullptr) take_from(*near_key, *near_table);
+  }
+  return choices;
+}
+
+std::vector<Tables::Found> Tables::find(const std::vector<std::string>& devices, const Product& product,
+                                        std::string_view dtype, std::int64_t group_rows,
+                                        std::int64_t group_cols) const {
+  const auto far = [](double a, double b) { return a > 0 && b > 0 ? std::fabs(std::log(a) - std::log(b)) : 0; };
+  const auto size = [](std::int64_t n, std::int64_t k) { return static_cast<double>(n) * static_cast<double>(k); };
+  std::vector<Found> choices;
+  const auto take_from = [&](const Key& key, const Table& table) {
+    std::optional<Found> best;
+    double least = std::log(kFarthest);
+    for (const auto& [tokens, fields] : table.entries()) {
+      const Entry entry = entry_of(fields);
+      if (entry.variant.empty() || !(entry.rows_per_expert > 0)) continue;  // Somebody else's.
+      if (entry.n > 0 && entry.k > 0 && far(size(entry.n, entry.k), size(product.n, product.k)) > std::log(kFarthest))
+        continue;
+      double distance = far(entry.rows_per_expert, product.rows);
+      const bool serves_more =
+          entry.rows_per_expert >= static_cast<double>(kManyRows) && product.rows > entry.rows_per_expert;
+      if (serves_more) distance = std::min(distance, std::log(kFarthest));
+      if (distance > least || (best && distance == least)) continue;
+      best = {entry, file_name(key) + ": T=" + std::to_string(tokens), tokens};
+      least = distance;
+    }
+    if (best) choices.push_back(std::move(*best));
+  };
+  for (const std::string& device : devices) {
+    for (const bool exact : {true, false}) {
+      for (const auto& [key, table] : tables_) {
+        if (key.experts != 0 && is_for(key, device, dtype, group_rows, group_cols) && key.n == product.width &&
+            key.down == product.down && (key.experts == product.experts) == exact)
+          take_from(key, table);
+      }
+    }
+  }
+  return choices;
+}
+
+}  // namespace ironcl::tuned
