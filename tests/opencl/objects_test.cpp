@@ -37,6 +37,9 @@ Case with_counter() {
   return c;
 }
 
+/// Any problem: one for all, since drivers take long for a program.
+Case any_problem() { return {4, 64, 256}; }
+
 std::vector<float> d_of(const Ready& ready, backend::Queue& from) {
   std::vector<float> out(static_cast<std::size_t>(ready.c.m * ready.c.n));
   from.read(ready.args.d, out.data())->wait(kForEver);
@@ -56,7 +59,7 @@ struct Gate {
 
 TEST_F(OpenClObjects, ACommandThatWaitedForAFailedEventFailsWithItsStatus) {
   for (const auto& device : devices()) {
-    Ready ready(*device, {4, 64, 256});
+    Ready ready(*device, any_problem());
     Gate gate(*device);
     ready.args.wait = {gate.event};
     const auto event = ready.plan->enqueue(ready.queue, ready.args);
@@ -69,7 +72,7 @@ TEST_F(OpenClObjects, ACommandThatWaitedForAFailedEventFailsWithItsStatus) {
 
 TEST_F(OpenClObjects, QueuesWaitForOneAnother) {
   for (const auto& device : devices()) {
-    Ready ready(*device, {9, 100, 384});
+    Ready ready(*device, any_problem());
     Gate gate(*device);
     ready.args.wait = {gate.event};
     const auto event = ready.plan->enqueue(ready.queue, ready.args);
@@ -113,7 +116,7 @@ TEST_F(OpenClObjects, DevicesWaitForOneAnother) {
   for (std::size_t i = 0; i < made.devices.size(); ++i) {
     for (const bool by_queue : {true, false}) {
       backend::Device &first = *made.devices[i], &second = *devices()[i];
-      Ready ready(second, {4, 64, 256});
+      Ready ready(second, any_problem());
       const std::vector<std::uint8_t> byte(1, 7);
       const backend::Span one{first.create_buffer(1), 0, 1};
       Gate gate(first);
@@ -304,8 +307,7 @@ TEST_F(OpenClObjects, EverythingMayBeDroppedWhileWorkUsesIt) {
       std::shared_ptr<backend::Buffer> d;
       std::vector<float> want;
       {
-        Case c{.m = 9, .n = 100, .k = 384, .a_source = DType::f32};
-        Ready ready(*device, c);
+        Ready ready(*device, with_workspace());
         ready.plan->enqueue(ready.queue, ready.args)->wait(kForEver);
         want = d_of(ready, *ready.queue);
         ready.args.d.buffer = d = device->create_buffer(ready.args.d.size);
@@ -329,7 +331,7 @@ std::size_t bytes_in_use() {
 
 TEST_F(OpenClObjects, CallsThatWaitForOneAnotherKeepNothingOnceTheirQueueIsFinished) {
   for (const auto& device : devices()) {
-    Ready ready(*device, {1, 32, 128});
+    Ready ready(*device, any_problem());
     std::shared_ptr<backend::Event> last;
     const auto calls = [&](int count) {
       for (int i = 0; i < count; ++i) {
@@ -408,7 +410,7 @@ TEST_F(OpenClObjects, ALongChainOfEventsDiesWithoutRecursion) {
 
 TEST_F(OpenClObjects, NoRowsWaitForTheirWaitList) {
   for (const auto& device : devices()) {
-    Ready ready(*device, {4, 64, 256});
+    Ready ready(*device, any_problem());
     Gate gate(*device), bad(*device);
     ready.args.m = 0;
     ready.args.wait = {gate.event};

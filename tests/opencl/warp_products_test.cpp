@@ -218,18 +218,18 @@ TEST_F(OpenClWarpProducts, ServeManyMatrices) {
 TEST_F(OpenClWarpProducts, ScheduleRowsThemselvesWhereTheyAreFew) {
   const auto made = with_file(warp_by_hand, kMmaByHand);
   for (const auto& device : made.devices) {
-    for (const auto& [rows, steps] : {std::pair<std::int64_t, std::size_t>{32, 1}, {32000, 2}}) {
-      Case g{.m = rows,
-             .n = 70,
-             .k = 256,
-             .options = of_mma({{"tile_m", "8"}, {"warps", "4"}}),
-             .counts = {3, 0, 20, 9}};
-      Case stays = g;
-      stays.options.emplace_back("columns", "32");
-      EXPECT_EQ(dynamic_cast<const Gemm&>(*device->create_gemm(stays.desc())).step_names().size(), 1U);
-      g.options.emplace_back("columns", "16");
-      const auto plan = device->create_gemm(g.desc());
-      EXPECT_EQ(dynamic_cast<const Gemm&>(*plan).step_names().size(), steps);
+    const Context& context = *dynamic_cast<Device&>(*device).context();
+    const auto steps = [&](std::int64_t rows, const char* columns) {
+      Case g{
+          .m = rows, .n = 70, .k = 256, .options = of_mma({{"tile_m", "8"}, {"warps", "4"}, {"columns", columns}})};
+      g.counts = {3, 0, 20, 9};
+      Choice choice;
+      EXPECT_EQ(choose(context.selection(), g.desc(), &choice).text, "");
+      return route_of(choice, context.features).steps.size();  // Which builds nothing.
+    };
+    for (const auto& [rows, want] : {std::pair<std::int64_t, std::size_t>{32, 1}, {32000, 2}}) {
+      EXPECT_EQ(steps(rows, "32"), 1U) << "they stay";
+      EXPECT_EQ(steps(rows, "16"), want) << rows;
     }
   }
 }
