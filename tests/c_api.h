@@ -3,19 +3,19 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <string>
 
-#include "host/include/ironcl/plugin.h"
+#include "host/include/ironcl/handles.hpp"
 
 namespace ironcl {
 
-/// Zeros, but for the struct's size, and for its kind where it has one.
+using detail::sized;
+
+/// Zeros, but for the size in the chain item that the struct begins with.
 template <class Struct>
-Struct sized(std::uint32_t kind = 0) {
+Struct chained() {
   Struct value{};
-  value.struct_size = sizeof value;
-  if constexpr (requires { value.kind; }) value.kind = kind;
+  value.chain.struct_size = sizeof value;
   return value;
 }
 

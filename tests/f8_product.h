@@ -28,7 +28,7 @@ struct F8Product {
   std::int64_t b_scales_of_a_matrix() const { return (n + kGroup - 1) / kGroup * k_groups(); }
 
   ironcl_gemm_desc desc() const {
-    auto d = sized<ironcl_gemm_desc>(IRONCL_OP_GEMM);
+    auto d = sized<ironcl_gemm_desc>();
     d.m = m;
     d.n = n;
     d.k = k;

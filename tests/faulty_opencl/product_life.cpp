@@ -126,7 +126,7 @@ class Product final : public Living {
   }
 
   ironcl_event multiply(ironcl_queue queue, std::int64_t rows) {
-    auto args = sized<ironcl_gemm_args>(IRONCL_OP_GEMM);
+    auto args = sized<ironcl_gemm_args>();
     args.m = rows;
     args.weights = weights_;
     args.a = {a_, 0, data_.a.size()};

@@ -95,19 +95,19 @@ class Steps final : public Living {
   }
 
   void create() {
-    auto q = sized<ironcl_quantize_desc>(IRONCL_OP_QUANTIZE);
+    auto q = sized<ironcl_quantize_desc>();
     q.rows = kTokens, q.cols = kCols;
     q.x_dtype = IRONCL_BF16, q.code_dtype = IRONCL_F8_E4M3FN, q.scale = {IRONCL_F32, 1, kGroup, 0, 0, 0, 0};
     make_op(quantize_, q);
-    auto r = sized<ironcl_route_desc>(IRONCL_OP_ROUTE);
+    auto r = sized<ironcl_route_desc>();
     r.flags = IRONCL_ROUTE_NORMALIZE, r.tokens = kTokens;
     r.experts = kExperts, r.top_k = kTopK, r.score = IRONCL_SCORE_SOFTMAX, r.logits_dtype = IRONCL_F32;
     make_op(route_, r);
-    auto a = sized<ironcl_activate_desc>(IRONCL_OP_ACTIVATE);
+    auto a = sized<ironcl_activate_desc>();
     a.rows = kSlots, a.cols = kCols, a.x_dtype = IRONCL_BF16, a.y_dtype = IRONCL_F32;
     a.activation = IRONCL_ACTIVATION_SILU, a.grouping = IRONCL_GROUPING_CONTIGUOUS, a.matrices = kExperts;
     make_op(activate_, a);
-    auto c = sized<ironcl_combine_desc>(IRONCL_OP_COMBINE);
+    auto c = sized<ironcl_combine_desc>();
     c.tokens = kTokens, c.cols = kCols, c.rows = kSlots, c.top_k = kTopK;
     c.x_dtype = IRONCL_BF16, c.y_dtype = IRONCL_F32;
     make_op(combine_, c);
@@ -135,19 +135,19 @@ class Steps final : public Living {
   std::vector<ironcl_event> run(ironcl_queue queue, std::int64_t tokens, ironcl_event before) {
     std::vector<ironcl_event> done;
     const auto enqueue_next = [&](ironcl_op op, const auto& args) { done.push_back(enqueue(op, queue, args)); };
-    auto q = sized<ironcl_quantize_args>(IRONCL_OP_QUANTIZE);
+    auto q = sized<ironcl_quantize_args>();
     q.rows = tokens, q.x = x_.span(), q.codes = codes_.span(), q.scales = scales_.span();
     q.wait_count = before != nullptr ? 1 : 0, q.wait = &before;
     enqueue_next(quantize_, q);
-    auto r = sized<ironcl_route_args>(IRONCL_OP_ROUTE);
+    auto r = sized<ironcl_route_args>();
     r.tokens = tokens, r.logits = logits_.span(), r.ids = ids_.span();
     r.weights = weights_.span(), r.matrix_rows = sizes_.span(), r.a_index = index_.span(), r.rows = rows_.span();
     enqueue_next(route_, r);
-    auto a = sized<ironcl_activate_args>(IRONCL_OP_ACTIVATE);
+    auto a = sized<ironcl_activate_args>();
     a.rows = tokens * kTopK, a.gate = gate_.span(), a.up = up_.span();
     a.y = activated_.span(), a.matrix_rows = sizes_.span();
     enqueue_next(activate_, a);
-    auto c = sized<ironcl_combine_args>(IRONCL_OP_COMBINE);
+    auto c = sized<ironcl_combine_args>();
     c.tokens = tokens, c.x = x2_.span(), c.rows = rows_.span(), c.weights = weights_.span();
     c.y = y_.span();
     enqueue_next(combine_, c);

@@ -16,7 +16,7 @@ class AdapterArgs : public AdapterTest {
 TEST_F(AdapterArgs, TwoImportsOfOneMemoryOverlapAsOneBufferDoes) {
   alignas(64) static std::array<std::byte, 4096> memory{};
   script().imports = true;
-  auto native = sized<ironcl_native_memory>();
+  auto native = chained<ironcl_native_memory>();
   native.chain.type = IRONCL_CHAIN_NATIVE_MEMORY | IRONCL_CHAIN_REQUIRED;
   native.kind = IRONCL_MEMORY_HOST_POINTER;
   auto desc = buffer_desc();

@@ -12,24 +12,12 @@
 #include <utility>
 #include <vector>
 
-#include "host/include/ironcl/handles.hpp"
+#include "tests/c_api.h"
 #include "tests/plugins/fake_backend.h"
 
 extern "C" const ironcl_plugin* ironcl_plugin_query(uint32_t host_major, uint32_t host_minor);
 
 namespace ironcl::fake {
-
-template <class T>
-T sized() {
-  T out{};
-  if constexpr (requires { out.struct_size; }) {
-    out.struct_size = sizeof(T);
-  } else {
-    out.chain.struct_size = sizeof(T);
-  }
-  if constexpr (detail::kKind<T> != 0) out.kind = detail::kKind<T>;
-  return out;
-}
 
 inline constexpr ironcl_status kInvalid = IRONCL_INVALID_ARGUMENT, kUnimplemented = IRONCL_UNIMPLEMENTED;
 

@@ -121,7 +121,7 @@ TEST_F(AdapterStructs, ChainsOf64PartsAreReadAndLongerOnesAreRefused) {
 
 TEST_F(AdapterStructs, OptionsOfAPlanReachTheBackend) {
   const ironcl_key_value items[] = {{"variant", "gemm_panel"}, {"tile_m", "14"}};
-  auto options = sized<ironcl_options>();
+  auto options = chained<ironcl_options>();
   options.chain.type = IRONCL_CHAIN_OPTIONS | IRONCL_CHAIN_REQUIRED;
   options.count = 2;
   options.items = items;
@@ -169,7 +169,7 @@ TEST_F(AdapterStructs, UnknownFlagsAndReservedFieldsAreUnimplemented) {
 
 TEST_F(AdapterStructs, ImportedMemoryIsTheBackendsAnswer) {
   alignas(16) int memory = 0;
-  auto native = sized<ironcl_native_memory>();
+  auto native = chained<ironcl_native_memory>();
   native.chain.type = IRONCL_CHAIN_NATIVE_MEMORY | IRONCL_CHAIN_REQUIRED;
   native.kind = IRONCL_MEMORY_HOST_POINTER;
   native.handle = &memory;
@@ -188,7 +188,7 @@ TEST_F(AdapterStructs, ImportedMemoryIsTheBackendsAnswer) {
 
 TEST_F(AdapterStructs, ImportedHostMemoryIsAlignedAndEndsInMemory) {
   alignas(16) char memory[64] = {};
-  auto native = sized<ironcl_native_memory>();
+  auto native = chained<ironcl_native_memory>();
   native.chain.type = IRONCL_CHAIN_NATIVE_MEMORY | IRONCL_CHAIN_REQUIRED;
   native.kind = IRONCL_MEMORY_HOST_POINTER;
   auto desc = buffer_desc();

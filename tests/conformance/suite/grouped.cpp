@@ -208,7 +208,7 @@ void GroupedRig::reset() {
 }
 
 ironcl_gemm_args GroupedRig::args() const {
-  auto args = sized<ironcl_gemm_args>(IRONCL_OP_GEMM);
+  auto args = sized<ironcl_gemm_args>();
   args.m = problem_.masked() ? problem_.m : problem_.call_rows();
   args.weights = weights_.get();
   args.a = a_.span(), args.a_scale = a_scale_.span(), args.d = d_.span(), args.d_scale = d_scale_.span();

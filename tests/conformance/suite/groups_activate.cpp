@@ -44,7 +44,7 @@ struct Activated {
 };
 
 ironcl_activate_desc Activated::desc() const {
-  auto d = sized<ironcl_activate_desc>(IRONCL_OP_ACTIVATE);
+  auto d = sized<ironcl_activate_desc>();
   d.rows = rows, d.cols = cols;
   d.gate_ld = gate_ld() == cols ? 0 : gate_ld();
   d.up_ld = up_ld() == cols ? 0 : up_ld();
@@ -125,7 +125,7 @@ struct Bench {
     if (a.grouping != IRONCL_GROUPING_NONE) counts = part(c, q, bytes_of(a.counts));
   }
   ironcl_activate_args args(const Activated& a) const {
-    auto out = sized<ironcl_activate_args>(IRONCL_OP_ACTIVATE);
+    auto out = sized<ironcl_activate_args>();
     out.rows = a.call_rows();
     out.gate = gate.span(), out.up = up.span(), out.y = y.span();
     if (a.halves) out.up = {gate.buffer.get(), gate.offset + up_from, gate.size - up_from};
@@ -221,7 +221,8 @@ void codes_are_of_its_f32_values(Context& c) {
     const Result got = result(c, coded, two);
     std::vector<std::uint8_t> codes(values.size());
     std::vector<float> scales(got.scales.size());
-    numerics::quantize({values.data(), a.rows, a.cols, a.cols}, code, coded.grid(), coded.quantizer, codes, scales);
+    numerics::quantize(DType::f32, values.data(), a.rows, a.cols, a.cols, code, coded.grid(), coded.quantizer, codes,
+                       scales);
     EXPECT_EQ(got.scales, scales) << numerics::name_of(code);
     EXPECT_EQ(values_of<std::uint8_t>(got.y), codes) << numerics::name_of(code);
   }

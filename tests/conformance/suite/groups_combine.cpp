@@ -33,7 +33,7 @@ struct Combined {
 };
 
 ironcl_combine_desc Combined::desc() const {
-  auto d = sized<ironcl_combine_desc>(IRONCL_OP_COMBINE);
+  auto d = sized<ironcl_combine_desc>();
   d.tokens = tokens, d.cols = cols, d.rows = rows, d.top_k = static_cast<std::uint32_t>(top_k);
   d.x_ld = x_pad == 0 ? 0 : cols + x_pad;
   d.add_ld = add_pad == 0 ? 0 : cols + add_pad;
@@ -104,7 +104,7 @@ struct Bench {
     }
   }
   ironcl_combine_args args(const Combined& m) const {
-    auto a = sized<ironcl_combine_args>(IRONCL_OP_COMBINE);
+    auto a = sized<ironcl_combine_args>();
     a.tokens = m.call_tokens();
     a.x = x.span(), a.rows = rows.span(), a.weights = weights.span(), a.add = add.span();
     a.add_weights = add_weights.span(), a.y = y.span();

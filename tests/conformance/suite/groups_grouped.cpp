@@ -317,7 +317,7 @@ void gathers_without_groups(Context& c) {
   const Part a = part(c, queue.get(), operands.a), a_scale = part(c, queue.get(), operands.a_scale);
   const Part d = part(c, queue.get(), static_cast<std::uint64_t>(p.m * p.n * 4));
   const Part index = part(c, queue.get(), bytes_of(operands.index));
-  auto args = sized<ironcl_gemm_args>(IRONCL_OP_GEMM);
+  auto args = sized<ironcl_gemm_args>();
   args.m = p.m, args.a_rows = 9, args.weights = weights.get();
   args.a = a.span(), args.a_scale = a_scale.span(), args.d = d.span(), args.a_index = index.span();
   run(c, plan.get(), queue.get(), &args);

@@ -26,7 +26,7 @@ struct Matrix {
   std::int64_t call_rows() const { return called < 0 ? rows : called; }
   std::int64_t scale_ld() const { return grid.scale_cols(cols) + scale_pad; }
   ironcl_quantize_desc desc() const {
-    auto d = sized<ironcl_quantize_desc>(IRONCL_OP_QUANTIZE);
+    auto d = sized<ironcl_quantize_desc>();
     d.rows = rows, d.cols = cols;
     d.x_ld = x_pad == 0 ? 0 : cols + x_pad;
     d.code_ld = code_pad == 0 ? 0 : cols + code_pad;
@@ -76,7 +76,7 @@ struct Bench {
     upload(c, queue.get(), x.buffer.get(), x.offset, spread(m.x, values, m.call_rows(), m.cols, m.cols + m.x_pad, 0));
   }
   ironcl_quantize_args args(const Matrix& m) const {
-    auto a = sized<ironcl_quantize_args>(IRONCL_OP_QUANTIZE);
+    auto a = sized<ironcl_quantize_args>();
     a.rows = m.call_rows();
     a.x = x.span(), a.codes = codes.span(), a.scales = scales.span();
     return a;

@@ -46,7 +46,7 @@ struct Routed {
 };
 
 ironcl_route_desc Routed::desc() const {
-  auto d = sized<ironcl_route_desc>(IRONCL_OP_ROUTE);
+  auto d = sized<ironcl_route_desc>();
   if (given) d.flags |= IRONCL_ROUTE_GIVEN;
   if (rule.normalize && !given) d.flags |= IRONCL_ROUTE_NORMALIZE;
   if (shared_gate) d.flags |= IRONCL_ROUTE_SHARED_GATE;
@@ -143,7 +143,7 @@ struct Bench {
     if (r.shared_gate) shared = words(r.call_tokens());
   }
   ironcl_route_args args(const Routed& r) const {
-    auto a = sized<ironcl_route_args>(IRONCL_OP_ROUTE);
+    auto a = sized<ironcl_route_args>();
     a.tokens = r.call_tokens();
     a.logits = logits.span(), a.bias = bias.span(), a.ids = ids.span(), a.weights = weights.span();
     a.matrix_rows = counts.span(), a.a_index = index.span(), a.rows = rows.span(), a.shared_weights = shared.span();

@@ -66,7 +66,7 @@ std::string Problem::line() const {
 }
 
 ironcl_gemm_desc Problem::desc() const {
-  auto out = sized<ironcl_gemm_desc>(IRONCL_OP_GEMM);
+  auto out = sized<ironcl_gemm_desc>();
   out.flags = flags;
   out.weakest_accuracy = weakest_accuracy;
   out.m = m, out.n = n, out.k = k;

@@ -129,7 +129,7 @@ void Rig::reset() {
 }
 
 ironcl_gemm_args Rig::args() const {
-  auto args = sized<ironcl_gemm_args>(IRONCL_OP_GEMM);
+  auto args = sized<ironcl_gemm_args>();
   args.m = problem_.call_rows();
   args.weights = weights_.get();
   args.a = a_.span();
