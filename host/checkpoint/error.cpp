@@ -3,7 +3,6 @@
 #include "host/checkpoint/error.h"
 
 #include <array>
-#include <utility>
 
 #include "host/checkpoint/tensor.h"
 #include "host/report/visible.h"

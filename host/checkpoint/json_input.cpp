@@ -2,18 +2,11 @@
 // JSON that came from outside. Boost.JSON lets the last of two equal names win; here that is an error.
 #include "host/checkpoint/json_input.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
-#include <boost/json.hpp>
 #include <boost/json/basic_parser_impl.hpp>
 #include <fstream>
 #include <iterator>
-#include <string>
 #include <utility>
-#include <vector>
-
-#include "host/checkpoint/error.h"
 
 namespace ironcl::checkpoint {
 namespace {

@@ -6,12 +6,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <boost/algorithm/string/case_conv.hpp>
 #include <charconv>
 #include <map>
 #include <utility>
-#include <vector>
 
 #include "host/checkpoint/json_input.h"
 

@@ -7,7 +7,6 @@
 #include <algorithm>
 #include <array>
 #include <span>
-#include <utility>
 
 #include "backends/words.h"
 

@@ -6,7 +6,6 @@
 
 #include <iterator>
 #include <stdexcept>
-#include <vector>
 
 #include "backends/numerics/checked.h"
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <cstdint>
-#include <vector>
 
 #include "host/include/ironcl/checkpoint.h"
 #include "host/include/ironcl/ironcl.hpp"

@@ -2,13 +2,10 @@
 // Writing lists down, and finding what of a list a call runs.
 #include "host/layer/graph.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
-#include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/operands.h"
 
 namespace ironcl::layer {

@@ -2,7 +2,6 @@
 // Operands as the oracle takes them.
 #include "host/layer/operands.h"
 
-#include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
 #include "backends/numerics/quantize.h"
 

@@ -11,9 +11,7 @@
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/experts_oracle.h"
-#include "backends/numerics/oracle.h"
 #include "backends/numerics/quantize.h"
-#include "host/layer/operands.h"
 #include "host/layer/oracle_steps.h"
 
 namespace ironcl::layer {

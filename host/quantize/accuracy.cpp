@@ -8,7 +8,6 @@
 #include <numeric>
 
 #include "backends/numerics/quantize_run.h"
-#include "host/quantize/codec.h"
 
 namespace ironcl::quantize {
 namespace {

@@ -21,7 +21,6 @@
 #include "backends/numerics/quantize_run.h"
 #include "host/checkpoint/folder.h"
 #include "host/checkpoint/json_input.h"
-#include "host/quantize/codec.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/units.h"

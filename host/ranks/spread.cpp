@@ -4,8 +4,6 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
 #include "backends/numerics/checked.h"
 #include "host/layer/operands.h"
 #include "host/ranks/experts.h"
