@@ -46,6 +46,7 @@ DType parse_dtype_option(const std::string& option, const std::string& text, con
   const auto type = numerics::parse_dtype(text);
   if (type && std::find(allowed.begin(), allowed.end(), *type) != allowed.end()) return *type;
   std::vector<std::string_view> names;
+  names.reserve(allowed.size());
   for (const DType one : allowed) names.push_back(numerics::name_of(one));
   usage("{} {}: write one of {}", option, text, fmt::join(names, ", "));
 }
