@@ -22,6 +22,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "backends/numerics/experts.h"
@@ -330,6 +331,46 @@ struct CombineArgs {
 
 using Combine = Operation<CombineArgs>;
 
+struct SequenceArgs {
+  std::vector<std::shared_ptr<Event>> wait;
+  bool wants_event = true;
+};
+
+/// A call as a sequence has it: its arguments wait for nothing.
+template <class Args>
+struct Recorded {
+  std::shared_ptr<Operation<Args>> operation;
+  Args args;
+};
+using RecordedCall = std::variant<Recorded<GemmArgs>, Recorded<QuantizeArgs>, Recorded<RouteArgs>,
+                                  Recorded<ActivateArgs>, Recorded<CombineArgs>, Recorded<SequenceArgs>>;
+
+/// Calls with fixed arguments, one after another.
+class Sequence final : public Operation<SequenceArgs> {
+ public:
+  /// At least one call. `variant`: the kernel that stands for several calls; empty: none does.
+  explicit Sequence(std::vector<RecordedCall> calls, std::string variant = {})
+      : calls_(std::move(calls)), variant_(std::move(variant)) {}
+  const std::string& variant() const noexcept { return variant_; }
+  std::shared_ptr<Event> enqueue(const std::shared_ptr<Queue>& queue, const SequenceArgs& args) override {
+    std::shared_ptr<Event> last;
+    for (RecordedCall& call : calls_)
+      std::visit(
+          [&](auto& recorded) {
+            auto own = recorded.args;
+            if (&call == &calls_.front()) own.wait = args.wait;
+            own.wants_event = args.wants_event && &call == &calls_.back();
+            last = recorded.operation->enqueue(queue, own);
+          },
+          call);
+    return last;
+  }
+
+ private:
+  std::vector<RecordedCall> calls_;
+  std::string variant_;
+};
+
 class Device {
  public:
   virtual ~Device() = default;
@@ -361,6 +402,10 @@ class Device {
   }
   virtual std::shared_ptr<Combine> create_combine(const CombineDesc&) {
     throw Error(Status::unimplemented, "this backend combines no experts' rows");
+  }
+  /// At least one call, of this device. Default: one after another.
+  virtual std::shared_ptr<Sequence> create_sequence(std::vector<RecordedCall> calls) {
+    return std::make_shared<Sequence>(std::move(calls));
   }
 };
 

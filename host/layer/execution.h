@@ -86,8 +86,15 @@ class Execution {
   /// What the last call left of a value that no caller brings: [rows, value.cols] in f64, scales applied.
   std::vector<double> left(ValueId value, std::int64_t rows);
 
+  /// From here on each call is the next one of now, recorded (Runner::record), and its time the host's.
+  void record() { sequence_ = runner_->record(next_call()); }
+  /// The kernel that runs several of the recorded calls as one; empty: none does.
+  std::string variant() const { return sequence_ ? sequence_.info().variant : ""; }
   /// Enqueues one call on the next copy, without any event: Queue::finish() waits for it.
-  void submit(Queue& queue) { runner_->submit(queue, next_call()); }
+  void submit(Queue& queue) {
+    if (sequence_) return queue.submit(sequence_, {});
+    runner_->submit(queue, next_call());
+  }
 
   const Runner& runner() const noexcept { return *runner_; }
   const Gemm& plan() const { return runner_->gemm(0); }       ///< The plan of a single product.
@@ -126,6 +133,7 @@ class Execution {
   std::unique_ptr<Runner> own_;
   Runner* runner_ = nullptr;
   Call call_;  ///< But for what rotates.
+  Sequence sequence_;
   std::vector<Given> given_;
   std::vector<Slot> made_;  ///< Values that calls make and callers see.
   Slot d_, d_scale_, workspace_;

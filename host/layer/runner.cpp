@@ -186,16 +186,11 @@ Runner::Object Runner::create(const Operation& operation) const {
       operation.what);
 }
 
-Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, std::vector<ironcl_event> wait,
-                      bool wants_event) {
+template <class Consume>
+auto Runner::with_call(std::size_t index, const Binding& binding, std::vector<ironcl_event> wait, Consume&& run) {
   const Operation& operation = graph_.operations[index];
   const std::vector<ValueId>&in = operation.in, &out = operation.out;
   const Call& call = binding.call();
-  const auto run = [&](const auto& object, const auto& args) {
-    if (wants_event) return queue.run(object, args);
-    queue.submit(object, args);
-    return Event();
-  };
   return std::visit(
       Visitor{[&](const Gemm& gemm) {
                 const std::vector<Weights>& copies = *prepared_[index].weights;
@@ -262,6 +257,15 @@ Event Runner::enqueue(Queue& queue, std::size_t index, const Binding& binding, s
       prepared_[index].object);
 }
 
+Event Runner::enqueue(Queue& queue, std::size_t operation, const Binding& binding, std::vector<ironcl_event> wait,
+                      bool wants_event) {
+  return with_call(operation, binding, std::move(wait), [&](const auto& object, const auto& args) {
+    if (wants_event) return queue.run(object, args);
+    queue.submit(object, args);
+    return Event();
+  });
+}
+
 const std::vector<std::size_t>& Runner::order_of(const Call& call) {
   std::vector<ValueId> given;
   for (const Bound& bound : call.bound)
@@ -297,6 +301,14 @@ void Runner::submit(Queue& queue, const Call& call) {
   std::vector<ironcl_event> wait = call.wait;
   for (const std::size_t operation : order_of(call))
     enqueue(queue, operation, binding, std::exchange(wait, {}), false);
+}
+
+Sequence Runner::record(const Call& call) {
+  const Binding binding(*this, call);
+  SequenceDesc sequence;
+  for (const std::size_t operation : order_of(call))
+    with_call(operation, binding, {}, [&](const auto& object, const auto& args) { sequence.add(object, args); });
+  return {device_, sequence};
 }
 
 }  // namespace ironcl::layer

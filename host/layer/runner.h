@@ -65,6 +65,8 @@ class Runner {
   Event enqueue(Queue& queue, const Call& call, std::vector<Event>* steps = nullptr);
   /// The same without any event: Queue::finish() waits for it.
   void submit(Queue& queue, const Call& call);
+  /// One call as an operation that needs no arguments. Of the runner's own values it leaves what a sequence promises.
+  Sequence record(const Call& call);
 
   const Graph& graph() const noexcept { return graph_; }
   const Device& device() const noexcept { return device_; }
@@ -89,6 +91,9 @@ class Runner {
 
   Object create(const Operation& operation) const;
   const std::vector<std::size_t>& order_of(const Call& call);
+  /// run(object, arguments) of one operation's call.
+  template <class Consume>
+  auto with_call(std::size_t operation, const Binding& binding, std::vector<ironcl_event> wait, Consume&& run);
   /// No event is made, and the answer empty, unless `wants_event`.
   Event enqueue(Queue& queue, std::size_t operation, const Binding& binding, std::vector<ironcl_event> wait,
                 bool wants_event);

@@ -17,10 +17,10 @@ using backend::Grouping;
 
 /// Reads the arguments, which begin alike for all kinds: `op` is what messages call the operation.
 template <class Struct, class Op, class Args>
-Struct read_args(const Struct* in, std::string_view name, std::string_view op, const Op& of,
-                 const ironcl_queue_t& queue, Args& out) {
+Struct read_args(const Struct* in, std::string_view name, std::string_view op, const Op& of, const DeviceState* on,
+                 Args& out) {
   const Struct abi = read_struct(in, name);
-  if (queue.device != of.device) invalid("queue is of another device than the {0}; use one of the {0}'s device", op);
+  if (on != of.device.get()) invalid("queue is of another device than the {0}; use one of the {0}'s device", op);
   out.wait = wait_list(abi.wait, abi.wait_count, name);
   return abi;
 }
@@ -66,9 +66,9 @@ void check_shown(const ironcl_span& codes, const ironcl_span& scales) {
 
 }  // namespace
 
-backend::GemmArgs read(const ironcl_gemm_args* in, const GemmOp& plan, const ironcl_queue_t& queue) {
+backend::GemmArgs read(const ironcl_gemm_args* in, const GemmOp& plan, const DeviceState* on) {
   backend::GemmArgs out;
-  const auto abi = read_args(in, "gemm_args", "plan", plan, queue, out);
+  const auto abi = read_args(in, "gemm_args", "plan", plan, on, out);
   const backend::GemmDesc& desc = plan.desc;
   check_m(desc, abi.m);
   check_a_rows(desc, abi.m, abi.a_rows);
@@ -117,9 +117,9 @@ backend::GemmArgs read(const ironcl_gemm_args* in, const GemmOp& plan, const iro
   return out;
 }
 
-backend::QuantizeArgs read(const ironcl_quantize_args* in, const QuantizeOp& quantize, const ironcl_queue_t& queue) {
+backend::QuantizeArgs read(const ironcl_quantize_args* in, const QuantizeOp& quantize, const DeviceState* on) {
   backend::QuantizeArgs out;
-  const auto abi = read_args(in, "quantize_args", "quantiser", quantize, queue, out);
+  const auto abi = read_args(in, "quantize_args", "quantiser", quantize, on, out);
   const backend::QuantizeDesc& desc = quantize.desc;
   out.rows = brought(abi.rows, desc.rows, "quantize_args.rows");
   take_operands(
@@ -135,9 +135,9 @@ backend::QuantizeArgs read(const ironcl_quantize_args* in, const QuantizeOp& qua
   return out;
 }
 
-backend::RouteArgs read(const ironcl_route_args* in, const RouteOp& route, const ironcl_queue_t& queue) {
+backend::RouteArgs read(const ironcl_route_args* in, const RouteOp& route, const DeviceState* on) {
   backend::RouteArgs out;
-  const auto abi = read_args(in, "route_args", "router", route, queue, out);
+  const auto abi = read_args(in, "route_args", "router", route, on, out);
   const backend::RouteDesc& desc = route.desc;
   out.tokens = brought(abi.tokens, desc.tokens, "route_args.tokens");
   const std::int64_t slots = out.tokens * desc.top_k, logits = desc.experts + (desc.shared_gate ? 1 : 0);
@@ -162,9 +162,9 @@ backend::RouteArgs read(const ironcl_route_args* in, const RouteOp& route, const
   return out;
 }
 
-backend::ActivateArgs read(const ironcl_activate_args* in, const ActivateOp& activate, const ironcl_queue_t& queue) {
+backend::ActivateArgs read(const ironcl_activate_args* in, const ActivateOp& activate, const DeviceState* on) {
   backend::ActivateArgs out;
-  const auto abi = read_args(in, "activate_args", "activation", activate, queue, out);
+  const auto abi = read_args(in, "activate_args", "activation", activate, on, out);
   const backend::ActivateDesc& desc = activate.desc;
   const bool masked = desc.grouping == Grouping::masked;
   out.rows = brought(abi.rows, desc.rows, "activate_args.rows");
@@ -189,9 +189,9 @@ backend::ActivateArgs read(const ironcl_activate_args* in, const ActivateOp& act
   return out;
 }
 
-backend::CombineArgs read(const ironcl_combine_args* in, const CombineOp& combine, const ironcl_queue_t& queue) {
+backend::CombineArgs read(const ironcl_combine_args* in, const CombineOp& combine, const DeviceState* on) {
   backend::CombineArgs out;
-  const auto abi = read_args(in, "combine_args", "combination", combine, queue, out);
+  const auto abi = read_args(in, "combine_args", "combination", combine, on, out);
   const backend::CombineDesc& desc = combine.desc;
   out.tokens = brought(abi.tokens, desc.tokens, "combine_args.tokens");
   const std::int64_t slots = out.tokens * desc.top_k;
@@ -206,6 +206,12 @@ backend::CombineArgs read(const ironcl_combine_args* in, const CombineOp& combin
                      Presence::optional},
                     {"y", abi.y, out.y, matrix(out.tokens, desc.y_ld, desc.cols, desc.y), nullptr, true},
                 });
+  return out;
+}
+
+backend::SequenceArgs read(const ironcl_sequence_args* in, const SequenceOp& sequence, const DeviceState* on) {
+  backend::SequenceArgs out;
+  read_args(in, "sequence_args", "sequence", sequence, on, out);
   return out;
 }
 

@@ -56,8 +56,11 @@ using RouteOp = Op<ironcl_route_desc, ironcl_route_args, backend::RouteDesc, bac
 using ActivateOp = Op<ironcl_activate_desc, ironcl_activate_args, backend::ActivateDesc, backend::Activate>;
 using CombineOp = Op<ironcl_combine_desc, ironcl_combine_args, backend::CombineDesc, backend::Combine>;
 
+using SequenceOp =
+    Op<ironcl_sequence_desc, ironcl_sequence_args, std::vector<backend::RecordedCall>, backend::Sequence>;
+
 /// In the order of IRONCL_OP_*, which start at 1.
-using Operation = std::variant<GemmOp, QuantizeOp, RouteOp, ActivateOp, CombineOp>;
+using Operation = std::variant<GemmOp, QuantizeOp, RouteOp, ActivateOp, CombineOp, SequenceOp>;
 
 /// Throws unavailable in a process that was forked after `process` had loaded the plugin: the driver's threads, and
 /// whoever held its locks at that moment, are not in the child.

@@ -26,8 +26,8 @@ std::uint32_t kind_of(const void* in, std::string_view what) {
     invalid("{}.struct_size is {}; set it to sizeof of the struct", what, head.struct_size);
   std::memcpy(&head, in, sizeof head);
   if (head.kind == 0) invalid("{}.kind is 0; set it to an IRONCL_OP_*", what);
-  if (head.kind > IRONCL_OP_COMBINE)
-    unimplemented("{}.kind is {}; this plugin knows 1 to {}", what, head.kind, +IRONCL_OP_COMBINE);
+  if (head.kind > IRONCL_OP_SEQUENCE)
+    unimplemented("{}.kind is {}; this plugin knows 1 to {}", what, head.kind, +IRONCL_OP_SEQUENCE);
   return head.kind;
 }
 
@@ -39,11 +39,55 @@ Operation described_as(const void* desc, const std::shared_ptr<DeviceState>& dev
   return op;
 }
 
+std::uint32_t kind_of(const Operation& operation) { return static_cast<std::uint32_t>(operation.index()) + 1; }
+
+/// Checks that the arguments of a call of `operation` are of its kind. `what` names them.
+void check_kind(const void* args, const Operation& operation, std::string_view what) {
+  if (const std::uint32_t kind = kind_of(args, what); kind != kind_of(operation)) {
+    invalid("{}.kind is {}, but the operation's is {}; give the arguments of that kind", what, kind,
+            kind_of(operation));
+  }
+}
+
+/// Call `i` of a sequence.
+backend::RecordedCall recorded(const ironcl_sequence_desc& desc, std::uint32_t i, const DeviceState* device) {
+  const std::string of = fmt::format("sequence_desc.args[{}]", i);
+  const ironcl_op_t& op = usable(desc.ops[i], fmt::format("sequence_desc.ops[{}]", i));
+  if (op.device.get() != device) invalid("sequence_desc.ops[{}] is of another device; create it on this one", i);
+  check_kind(desc.args[i], op.operation, of);
+  return std::visit(
+      [&]<class Known>(const Known& known) -> backend::RecordedCall {
+        try {
+          auto args = adapter::read(static_cast<const typename Known::CArgs*>(desc.args[i]), known, device);
+          if (!args.wait.empty())
+            invalid("wait_count is {}, expected 0: a sequence waits as a whole", args.wait.size());
+          return backend::Recorded<decltype(args)>{known.object, std::move(args)};
+        } catch (const Refused& refused) {
+          throw Refused(refused.status(), of + ": " + refused.what(), refused.native_code());
+        }
+      },
+      op.operation);
+}
+
+template <>
+Operation described_as<SequenceOp>(const void* in, const std::shared_ptr<DeviceState>& device) {
+  constexpr std::uint32_t kMost = 65536;
+  const auto desc = read_struct(static_cast<const ironcl_sequence_desc*>(in), "sequence_desc");
+  check_flags(desc.flags, 0, "sequence_desc");
+  if (desc.count == 0 || desc.count > kMost)
+    invalid("sequence_desc.count is {}, expected 1 to {} calls", desc.count, kMost);
+  require("sequence_desc.ops or .args", desc.ops, desc.args);
+  SequenceOp op;
+  op.device = device;
+  for (std::uint32_t i = 0; i < desc.count; ++i) op.desc.push_back(recorded(desc, i, device.get()));
+  return op;
+}
+
 /// An operation without its object: the description, checked.
 Operation described(const void* desc, const std::shared_ptr<DeviceState>& device) {
   static constexpr Operation (*kKinds[])(const void*, const std::shared_ptr<DeviceState>&) = {
-      &described_as<GemmOp>, &described_as<QuantizeOp>, &described_as<RouteOp>, &described_as<ActivateOp>,
-      &described_as<CombineOp>};
+      &described_as<GemmOp>,     &described_as<QuantizeOp>, &described_as<RouteOp>,
+      &described_as<ActivateOp>, &described_as<CombineOp>,  &described_as<SequenceOp>};
   return kKinds[kind_of(desc, "desc") - 1](desc, device);
 }
 
@@ -52,6 +96,9 @@ auto make(backend::Device& device, const backend::QuantizeDesc& desc) { return d
 auto make(backend::Device& device, const backend::RouteDesc& desc) { return device.create_route(desc); }
 auto make(backend::Device& device, const backend::ActivateDesc& desc) { return device.create_activate(desc); }
 auto make(backend::Device& device, const backend::CombineDesc& desc) { return device.create_combine(desc); }
+auto make(backend::Device& device, const std::vector<backend::RecordedCall>& calls) {
+  return device.create_sequence(calls);
+}
 
 /// Makes the object of a described operation.
 void make_object(Operation& operation) {
@@ -78,8 +125,6 @@ backend::Support support_of(Operation& operation, backend::Device& device) {
   }
   return support;
 }
-
-std::uint32_t kind_of(const Operation& operation) { return static_cast<std::uint32_t>(operation.index()) + 1; }
 
 }  // namespace
 
@@ -121,6 +166,8 @@ void op_info(ironcl_op op, ironcl_op_info* out_info, ironcl_error*) {
     copy_text(full.variant, info.variant);
     copy_text(full.tuning, info.tuning);
     copy_text(full.form, info.form);
+  } else if (const auto* sequence = std::get_if<SequenceOp>(&op->operation)) {
+    copy_text(full.variant, sequence->object->variant());
   }
   write_struct(out_info, full);
 }
@@ -128,12 +175,10 @@ void op_info(ironcl_op op, ironcl_op_info* out_info, ironcl_error*) {
 void op_enqueue(ironcl_op op, ironcl_queue queue, const void* args, ironcl_event* out_event, ironcl_error*) {
   usable(op, "op");
   usable(queue, "queue");
-  if (const std::uint32_t kind = kind_of(args, "args"); kind != kind_of(op->operation))
-    invalid("args.kind is {}, but the operation's is {}; give the arguments of that kind", kind,
-            kind_of(op->operation));
+  check_kind(args, op->operation, "args");
   std::visit(
       [&]<class Op>(const Op& known) {
-        auto call = adapter::read(static_cast<const typename Op::CArgs*>(args), known, *queue);
+        auto call = adapter::read(static_cast<const typename Op::CArgs*>(args), known, queue->device.get());
         call.wants_event = out_event != nullptr;
         enqueue_with_event(*queue, out_event, [&] { return known.object->enqueue(queue->queue, call); });
       },

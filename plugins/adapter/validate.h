@@ -32,13 +32,14 @@ backend::WeightsDesc read(const ironcl_weights_desc* in, const DeviceState& devi
 void check_same_matrix(const backend::GemmDesc& plan, backend::DType type, std::int64_t n, std::int64_t k,
                        std::int64_t matrices, const backend::ScaleDesc& scale, std::string_view field);
 
-/// Checks a call on `queue`: devices agree, weights have the plan's form, spans lie inside their buffers, are large
-/// enough and aligned, and written spans overlap no other.
-backend::GemmArgs read(const ironcl_gemm_args* in, const GemmOp& plan, const ironcl_queue_t& queue);
-backend::QuantizeArgs read(const ironcl_quantize_args* in, const QuantizeOp& quantize, const ironcl_queue_t& queue);
-backend::RouteArgs read(const ironcl_route_args* in, const RouteOp& route, const ironcl_queue_t& queue);
-backend::ActivateArgs read(const ironcl_activate_args* in, const ActivateOp& activate, const ironcl_queue_t& queue);
-backend::CombineArgs read(const ironcl_combine_args* in, const CombineOp& combine, const ironcl_queue_t& queue);
+/// Checks a call on a queue of device `on`: devices agree, weights have the plan's form, spans lie inside their
+/// buffers, are large enough and aligned, and written spans overlap no other.
+backend::GemmArgs read(const ironcl_gemm_args* in, const GemmOp& plan, const DeviceState* on);
+backend::QuantizeArgs read(const ironcl_quantize_args* in, const QuantizeOp& quantize, const DeviceState* on);
+backend::RouteArgs read(const ironcl_route_args* in, const RouteOp& route, const DeviceState* on);
+backend::ActivateArgs read(const ironcl_activate_args* in, const ActivateOp& activate, const DeviceState* on);
+backend::CombineArgs read(const ironcl_combine_args* in, const CombineOp& combine, const DeviceState* on);
+backend::SequenceArgs read(const ironcl_sequence_args* in, const SequenceOp& sequence, const DeviceState* on);
 
 /// A span of write or read: inside its buffer, of the queue's device, at least one byte.
 backend::Span transfer_span(const ironcl_span& in, std::string_view name, const DeviceState& device);

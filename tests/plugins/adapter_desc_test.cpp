@@ -75,7 +75,7 @@ const Wrong<ironcl_gemm_desc> kGemmWrong[] = {
     {{"matrices is 0"}, [](auto& d) { d.grouping = IRONCL_GROUPING_MASKED; }},
     {{"scale_rounding"}, [](auto& d) { d.a_quantizer.scale_rounding = 2; }, kUnimplemented},
     {{"kind is 0", "IRONCL_OP_"}, [](auto& d) { d.kind = 0; }},
-    {{"kind is 77", "1 to 5"}, [](auto& d) { d.kind = 77; }, kUnimplemented},
+    {{"kind is 77", "1 to 6"}, [](auto& d) { d.kind = 77; }, kUnimplemented},
     {{"gemm_desc.reserved"}, [](auto& d) { d.reserved = 1; }, kUnimplemented},
     {{"B of e2m1", "7", "even"}, [](auto& d) { d.b_dtype = IRONCL_F4_E2M1, d.k = 7; }},
     {{"A of e2m1", "9", "even"}, [](auto& d) { d.a_source_dtype = 0, d.a_dtype = IRONCL_F4_E2M1, d.lda = 9; }},

@@ -59,6 +59,7 @@ inline constexpr std::uint32_t kKind =
     : kIsOneOf<Struct, ironcl_route_desc, ironcl_route_args>       ? IRONCL_OP_ROUTE
     : kIsOneOf<Struct, ironcl_activate_desc, ironcl_activate_args> ? IRONCL_OP_ACTIVATE
     : kIsOneOf<Struct, ironcl_combine_desc, ironcl_combine_args>   ? IRONCL_OP_COMBINE
+    : kIsOneOf<Struct, ironcl_sequence_desc, ironcl_sequence_args> ? IRONCL_OP_SEQUENCE
                                                                    : 0;
 
 /// A zeroed struct of the C API with its struct_size and kind set.

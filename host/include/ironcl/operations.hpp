@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -233,5 +234,36 @@ struct CombineDesc {
   }
 };
 using Combine = Operation<CombineDesc>;
+
+/// One call of a sequence, which waits for `wait`.
+struct SequenceArgs {
+  std::vector<ironcl_event> wait{};
+
+  ironcl_sequence_args to_c() const { return detail::arguments<ironcl_sequence_args>(wait); }
+};
+
+/// Calls with fixed arguments, in their order; ironcl_sequence_desc says what a sequence promises. What their
+/// arguments name may go once the sequence is created.
+class SequenceDesc {
+ public:
+  using Args = SequenceArgs;
+  /// `args` waits for nothing.
+  template <class Description>
+  void add(const Operation<Description>& operation, const typename Description::Args& args) {
+    ops_.push_back(operation.handle());
+    held_.push_back(std::make_shared<decltype(args.to_c())>(args.to_c()));
+    args_.push_back(held_.back().get());
+  }
+  ironcl_sequence_desc to_c() const {
+    return detail::description<ironcl_sequence_desc>(0u, static_cast<std::uint32_t>(ops_.size()), ops_.data(),
+                                                     args_.data());
+  }
+
+ private:
+  std::vector<ironcl_op> ops_;
+  std::vector<std::shared_ptr<void>> held_;
+  std::vector<const void*> args_;
+};
+using Sequence = Operation<SequenceDesc>;
 
 }  // namespace ironcl

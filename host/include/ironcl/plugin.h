@@ -313,7 +313,8 @@ enum {
   IRONCL_OP_QUANTIZE = 2, /* from here on: plugin_ops.h */
   IRONCL_OP_ROUTE = 3,
   IRONCL_OP_ACTIVATE = 4,
-  IRONCL_OP_COMBINE = 5
+  IRONCL_OP_COMBINE = 5,
+  IRONCL_OP_SEQUENCE = 6
 };
 
 /* Grouped problems: many matrices B, an expert each, in one enqueue. B and b_scale then hold `matrices` of them one

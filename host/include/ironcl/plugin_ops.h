@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0
  *
- * plugin_ops.h - the operations other than the GEMM, their descriptions and arguments: quantize; and what a layer of
- * experts needs beside its products: route, activate, combine. Part of the C ABI of plugin.h, whose rules hold here.
+ * plugin_ops.h - the operations other than the GEMM, their descriptions and arguments: quantize; what a layer of
+ * experts needs beside its products: route, activate, combine; and sequence, calls of all of these. Part of the C ABI
+ * of plugin.h, whose rules hold here.
  */
 #ifndef IRONCL_PLUGIN_OPS_H_
 #define IRONCL_PLUGIN_OPS_H_
@@ -179,6 +180,30 @@ typedef struct ironcl_combine_args {
   ironcl_span add_weights; /* f32 [tokens] where there is an add_dtype; absent: 1 */
   ironcl_span y;           /* [tokens, cols] */
 } ironcl_combine_args;
+
+/* sequence: calls with fixed arguments, recorded once and submitted by one call, in their order. It keeps their
+ * operations, weights and buffers. A plugin may run several calls as one: of what one call writes and a later one
+ * reads, only what the last call writes is certain to be in memory afterwards, and D of a layer of experts is within
+ * the layer's bound, the same bits on every call. op_info.variant: the
+ * kernel that runs several calls as one; empty: none. */
+typedef struct ironcl_sequence_desc {
+  uint32_t struct_size;
+  uint32_t kind; /* IRONCL_OP_SEQUENCE */
+  const ironcl_chain* next;
+  uint32_t flags;          /* 0 */
+  uint32_t count;          /* of calls: 1 to 65536 */
+  const ironcl_op* ops;    /* [count], of the device; a sequence too */
+  const void* const* args; /* [count], as op_enqueue takes them, wait_count 0 */
+} ironcl_sequence_desc;
+
+typedef struct ironcl_sequence_args {
+  uint32_t struct_size;
+  uint32_t kind; /* IRONCL_OP_SEQUENCE */
+  const ironcl_event* wait;
+  const ironcl_chain* next;
+  uint32_t wait_count;
+  uint32_t reserved;
+} ironcl_sequence_args;
 
 #ifdef __cplusplus
 }

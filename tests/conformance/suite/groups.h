@@ -27,6 +27,7 @@ void add_grouped_tests(Suite& suite);   ///< many matrices in one call, gathered
 void add_route_tests(Suite& suite);     ///< which expert gets which token
 void add_activate_tests(Suite& suite);  ///< gate and up to one matrix
 void add_combine_tests(Suite& suite);   ///< the experts' rows to tokens
+void add_sequence_tests(Suite& suite);  ///< calls recorded once
 
 /// The problem that every plugin which claims GEMM runs: e4m3fn, token groups of 128 against blocks of 128 x 128, f32
 /// out, ragged in every dimension.

@@ -31,6 +31,7 @@ void add_all_groups(Suite& suite) {
   add_route_tests(suite);
   add_activate_tests(suite);
   add_combine_tests(suite);
+  add_sequence_tests(suite);
 }
 
 namespace {
