@@ -62,6 +62,19 @@
       M(const float, weights, weights_at), M(const uchar, add, add_at), V(ulong, ld_add),                              \
       M(const float, add_weights, add_weights_at), M(uchar, y, y_at), V(ulong, ldy)
 
+// A layer of experts in one launch (fused_experts.cl). up_at, up_sb_at: from a gate's column to its up's, bytes of B and scales; where they lie
+// in turns 0 and 1. waits: looks for the others before a work-group gives up.
+#define FUSED_EXPERTS_LIST(V, B, M, L)                                                                                 \
+  V(int, tokens), V(int, top_k), V(int, first_expert), V(int, matrices), V(int, hidden), V(int, width),                \
+      M(const int, ids, ids_at), M(const float, weights, weights_at), M(const uchar, x, x_at), V(ulong, ldx),          \
+      B(const uchar, up_b), B(const float, up_sb), V(ulong, up_stride),                                                \
+      V(ulong, up_sb_stride), V(uint, up_at), V(uint, up_sb_at), B(const uchar, down_b), B(const float, down_sb),     \
+      V(ulong, down_stride), V(ulong, down_sb_stride), M(uchar, y, y_at), V(ulong, ldy), B(uchar, workspace), V(int, waits), \
+      L(int, table)
+// What is added to the sum, and its weights: lists of their own, since a buffer costs each launch 0.4 us on an H200.
+#define FUSED_ADD_LIST(V, B, M, L) M(const uchar, add, add_at), V(ulong, ld_add)
+#define FUSED_ADD_WEIGHTS_LIST(V, B, M, L) M(const float, add_weights, add_weights_at)
+
 // What measures and probes a device (ceilings.cl, probe.cl).
 #define MULTIPLY_ADD_LIST(V, B, M, L) B(float, out), V(float, x), V(float, y), V(int, steps)
 #define COPY_LIST(V, B, M, L) B(const uint4, from), B(uint4, to), V(ulong, per_item), V(ulong, stride), V(ulong, item_step)

@@ -431,6 +431,7 @@ static inline uint column_of(uint group, uint line) {
   return 16 * (group / 2) + 2 * (group % 2) + 4 * (line >> 1) + (line & 1);
 }
 
+#ifndef FUSED  // fused_experts.cl has what stands above.
 __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_stream(GEMM_ARGS)
 {
   __local float parts[WARPS][COLUMNS][8 * T + 1];
@@ -710,6 +711,7 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
 #endif
   }
 }
+#endif
 #else
 // The kernel needs what PTX_SM_80 promises; without it this file is empty.
 #endif

@@ -12,9 +12,10 @@ using numerics::Size;
 
 namespace {
 
-class Combiner final : public backend::Combine {
+class Combiner final : public DescribedCombine {
  public:
-  Combiner(ContextPtr context, const backend::CombineDesc& desc) : context_(std::move(context)), desc_(desc) {
+  Combiner(ContextPtr context, const backend::CombineDesc& desc)
+      : DescribedCombine(desc), context_(std::move(context)) {
     const Features& f = context_->features;
     expect_countable("columns", desc.cols);
     expect_countable("rows of x", desc.rows);
@@ -65,7 +66,6 @@ class Combiner final : public backend::Combine {
 
  private:
   ContextPtr context_;
-  backend::CombineDesc desc_;
   std::int64_t width_ = 1, lanes_ = 1;
   cl::Kernel plain_, weighing_;  ///< weighing_: where what is added has weights.
 };

@@ -3,8 +3,10 @@
 #pragma once
 
 #include <memory>
+#include <mutex>
 
 #include "backends/opencl/api.h"
+#include "backends/opencl/launcher.h"
 #include "backends/opencl/probe.h"
 #include "backends/opencl/program.h"
 #include "backends/opencl/select.h"
@@ -12,7 +14,13 @@
 
 namespace ironcl::opencl {
 
-/// Made once per device; constant afterwards. Any thread.
+/// Launches whose work-groups wait for one another: two at a time would have each other's places.
+struct Persistent {
+  std::mutex mutex;  ///< Guards `launches`.
+  Exclusive launches;
+};
+
+/// Made once per device; constant afterwards but for `persistent`. Any thread.
 struct Context {
   cl::Platform platform;
   cl::Device device;
@@ -25,6 +33,7 @@ struct Context {
   std::vector<Variant> variants;               ///< Those of this build, and those of the configuration.
   std::unique_ptr<Trials> trials;              ///< Null: variants that need a trial do not run.
   std::unique_ptr<UsualForms> usual;           ///< Null: selection takes all forms of weights for alike.
+  mutable Persistent persistent;
 
   SelectionContext selection() const { return {features, variants, trials.get(), usual.get()}; }
 };

@@ -210,4 +210,8 @@ std::shared_ptr<backend::Combine> Device::create_combine(const backend::CombineD
   return make_combiner(context(), desc);
 }
 
+std::shared_ptr<backend::Sequence> Device::create_sequence(std::vector<backend::RecordedCall> calls) {
+  return fuse_experts(context(), std::move(calls));
+}
+
 }  // namespace ironcl::opencl

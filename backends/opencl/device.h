@@ -26,6 +26,7 @@ class Device final : public backend::Device {
   std::shared_ptr<backend::Route> create_route(const backend::RouteDesc& desc) override;
   std::shared_ptr<backend::Activate> create_activate(const backend::ActivateDesc& desc) override;
   std::shared_ptr<backend::Combine> create_combine(const backend::CombineDesc& desc) override;
+  std::shared_ptr<backend::Sequence> create_sequence(std::vector<backend::RecordedCall> calls) override;
 
   /// The shared context, probes done. For tests.
   const ContextPtr& context();

@@ -30,6 +30,7 @@ class Gemm final : public backend::Gemm {
   std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue,
                                           const backend::GemmArgs& args) override;
 
+  const Choice& choice() const noexcept { return choice_; }
   /// The form in which this plan reads weights.
   const WeightFormPtr& weight_form() const noexcept { return weight_form_; }
   /// The plan's steps, in order: "quantize rows", "pack tiles", the variant's name.

@@ -14,11 +14,11 @@ using numerics::Size;
 
 namespace {
 
-class Router final : public backend::Route {
+class Router final : public DescribedRoute {
  public:
   Router(ContextPtr context, const backend::RouteDesc& desc)
-      : context_(std::move(context)),
-        desc_(desc),
+      : DescribedRoute(desc),
+        context_(std::move(context)),
         choosing_lanes_(lanes_of(context_->features, 64)),
         sorting_lanes_(lanes_of(context_->features, 256)) {
     expect_countable("slots of tokens", Size(desc.tokens) * desc.top_k);
@@ -106,7 +106,6 @@ class Router final : public backend::Route {
   }
 
   ContextPtr context_;
-  backend::RouteDesc desc_;
   std::int64_t choosing_lanes_, sorting_lanes_;
   cl::Kernel choose_, sort_;
   cl::Buffer scores_;

@@ -11,6 +11,7 @@
 
 #include "backends/numerics/casts.h"
 #include "host/layer/judge.h"
+#include "host/layer/synthetic.h"
 #include "tests/layer/devices.h"
 #include "tests/layer/experts_support.h"
 
@@ -132,6 +133,48 @@ TEST_F(ExpertsOnDevices, AWrongScaleOfAnExpertThatNobodyChoseIsNamed) {
     const CaseReport report = judge(*example.source, example.input, {device}, {});
     EXPECT_EQ(report.devices.at(0).verdict, Verdict::pass) << report.devices.at(0).reason;
     EXPECT_NE(report.heading.find("; 5 that no token chose run apart"), std::string::npos) << report.heading;
+  }
+}
+
+/// Recorded calls, of a size that GPUs run as one launch: those of one kernel, elsewhere the bits of the plain calls.
+TEST_F(ExpertsOnDevices, RecordedCallsAreWithinTheComposedBoundAndRepeat) {
+  ExpertsForm form = Example("qwen3-moe", true).source->form();
+  const report::Scales scale{DType::f32, {128, 128}};
+  form.hidden = 512, form.routing.experts = form.experts.count = 12, form.routing.top_k = 4;
+  form.experts.width = 256, form.experts.gate.scale = form.experts.down.scale = scale;
+  form.x.grid = form.between.grid = {1, 128};
+  for (const bool shared : {false, true}) {
+    if (shared) {
+      form.shared = form.experts;
+      form.shared->count = 1;
+    }
+    const auto source = make_experts(form, 5);
+    for (const Device& device : devices) {
+      const bool fuses = device.query("features").find("\"ptx_sm_90\":true") != std::string::npos;
+      for (const std::int64_t tokens : {1, 3, 11}) {
+        for (const bool routed : {true, false}) {
+          ExpertsChoices choices{.tokens = tokens};
+          Experts experts(device, *source, choices);
+          ExpertsInput input = make_experts_input(form, tokens, 1, 9);
+          const RoutedTokens given = *input.routed;
+          if (!routed) input.routed.reset();
+          Execution call(device, experts, input);
+          const Output plain = call.compute();
+          call.record();
+          // Of more than four tokens that a shared expert reads, too, x is quantised by an operation of its own.
+          EXPECT_EQ(call.variant(), fuses && !(shared && tokens > 4) ? "fused_experts" : "");
+          const Output first = call.compute(), second = call.compute();
+          EXPECT_TRUE(first.d == second.d) << device.uri() << ", " << tokens << " tokens";
+          EXPECT_TRUE(fuses || first.d == plain.d) << device.uri() << ", " << tokens << " tokens";
+          EXPECT_EQ(first.routed.ids, plain.routed.ids);
+          const Oracle oracle = oracle_of(*source, input, routed ? &given : &first.routed);
+          const Check check = call.check(expect(oracle, experts.runner().graph(), tokens));
+          EXPECT_TRUE(check.pass) << device.uri() << ", " << tokens
+                                  << " tokens: " << check.comparison.max_error_over_bound << " of the bound "
+                                  << check.why;
+        }
+      }
+    }
   }
 }
 
