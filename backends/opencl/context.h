@@ -17,7 +17,7 @@ namespace ironcl::opencl {
 /// Launches whose work-groups wait for one another: two at a time would have each other's places.
 struct Persistent {
   std::mutex mutex;  ///< Guards `launches`.
-  Exclusive launches;
+  Exclusive launches{false};
 };
 
 /// Made once per device; constant afterwards but for `persistent`. Any thread.

@@ -73,7 +73,8 @@ bool Layer::is_one() const {
          up.args.m == slots() && down.args.m == slots();
 }
 
-/// Whether the kernel computes it: what it takes is what checkpoints of fp8 in blocks of 128 x 128 have.
+/// Whether the kernel computes it: what it takes is what checkpoints of fp8 in blocks of 128 x 128 have. Of 512
+/// columns each warp has a K block.
 bool Layer::fits() const {
   const auto takes = [](const Product& product) {
     const Problem& p = product.problem;
@@ -94,7 +95,7 @@ bool Layer::fits() const {
          (h_is_codes ? p.activates_to_codes() && p.d_code == q.a && q.a_source == DType::none &&
                            p.d_scale.grid == numerics::ScaleGrid{1, 128}
                      : p.d_gated == DType::f32 && q.a_source == DType::f32) &&
-         p.a_source != DType::none && x == h && !h.given && width() % 64 == 0 && hidden() % 128 == 0 &&
+         p.a_source != DType::none && x == h && !h.given && width() % 64 == 0 && hidden() >= 512 &&
          p.n == 2 * width() && q.n == hidden() && route.capacity == 0 && slots() <= kMostSlots &&
          slots() <= kMostRows * p.matrices;
 }

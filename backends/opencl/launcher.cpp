@@ -88,9 +88,10 @@ void Exclusive::begin(Launcher& call) const {
 }
 
 std::shared_ptr<Event> Exclusive::end(Launcher& call) {
-  last_ = call.done();
+  std::shared_ptr<Event> event = call.done();
+  last_ = keeps_event_ ? event : nullptr;
   queue_ = *call.native_;
-  return last_;
+  return event;
 }
 
 Memory Launcher::memory(const backend::Span& span) const {

@@ -75,6 +75,8 @@ class Launcher {
 /// ended, well or badly, is not waited for: its failure is not the next one's.
 class Exclusive {
  public:
+  /// Without `keeps_event` a marker stands for the last call on another queue: for an owner that events keep alive.
+  explicit Exclusive(bool keeps_event = true) : keeps_event_(keeps_event) {}
   /// Makes the commands of `call` follow those of the last call.
   void begin(Launcher& call) const;
   /// What call.done() answers; `call` is the last one from here on.
@@ -83,6 +85,7 @@ class Exclusive {
  private:
   cl::CommandQueue queue_;       ///< Queue of the last call.
   std::shared_ptr<Event> last_;  ///< Null where it has none.
+  bool keeps_event_;
 };
 
 /// Throws unsupported where there are more than kLargestSize of `what`.
