@@ -14,6 +14,7 @@
 // Set by the including file: FOUR_BITS and what it takes from ptx.cl or mma_by_hand.cl.
 // Local memory: of each warp ROW_BYTES, the values of two K blocks; then as many zeros, 32 bytes on, in other banks.
 
+#ifdef FOUR_BITS
 #define ROW_BYTES 512u
 #define ROW_MEMORY (WARPS * ROW_BYTES + 32 + ROW_BYTES)
 #define ROW_FACTOR 0x76807680u      // 2^110, a pair of bf16.
@@ -121,3 +122,4 @@ static inline __attribute__((always_inline)) void sums_of_row(float* sums, const
     }
   }
 }
+#endif

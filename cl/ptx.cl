@@ -203,10 +203,12 @@
 #else
 #define TO_PAIR TO_F16X2
 #endif
+#if defined(PTX_SM_80)
 static inline uint any_of_warp(uint condition) {
   uint any;
   asm volatile("{.reg .pred p,q; setp.ne.u32 p,%1,0; vote.sync.any.pred q,p,0xffffffff; selp.u32 %0,1,0,q;}" : "=r"(any) : "r"(condition));
   return any;
 }
+#endif
 #define SHUFFLE_XOR(out, in, mask) asm volatile("shfl.sync.bfly.b32 %0,%1,%2,0x1f,0xffffffff;" : "=r"(out) : "r"(in), "r"(mask))
 #define SHUFFLE(out, in, lane) asm volatile("shfl.sync.idx.b32 %0,%1,%2,0x1f,0xffffffff;" : "=r"(out) : "r"(in), "r"(lane))
