@@ -64,7 +64,7 @@ void gives_the_bits_of_its_calls(Context& c) {
 
 void waits_as_a_whole(Context& c) {
   Recorded two(c);
-  Rig before(c, Two::problem(21, 300, 2000));
+  Rig before(c, Two::problem(21, 300, 20000));
   const Output made = before.call();
   two.from.a = before.d_span();
   run(c, two.first.plan(), two.first.queue(), &two.from);
