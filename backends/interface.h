@@ -357,10 +357,11 @@ class Sequence final : public Operation<SequenceArgs> {
     for (RecordedCall& call : calls_)
       std::visit(
           [&](auto& recorded) {
-            auto own = recorded.args;
-            if (&call == &calls_.front()) own.wait = args.wait;
-            own.wants_event = args.wants_event && &call == &calls_.back();
-            last = recorded.operation->enqueue(queue, own);
+            // In place: a copy would count references of every buffer.
+            if (&call == &calls_.front()) recorded.args.wait = args.wait;
+            recorded.args.wants_event = args.wants_event && &call == &calls_.back();
+            last = recorded.operation->enqueue(queue, recorded.args);
+            recorded.args.wait.clear();
           },
           call);
     return last;

@@ -18,7 +18,7 @@
 // IN_TURNS   0    0 1       gates and ups lie in turns, else ups behind gates
 // Y_TYPE, ADD_TYPE, WEIGH_ADD  as of combine.cl
 // SLOTS      512            most slots of all tokens: a multiple of 128
-// Local memory: 18432 B, 2048 B beside it in `table`, 48 B for each matrix.
+// Local memory: 7684 B, and `table` of 48 B for each matrix.
 #define FUSED
 #define TILE_M 8
 #define COLUMNS 32
@@ -59,7 +59,7 @@
 #define LANES_WITH(mask, value) asm volatile("match.any.sync.b32 %0,%1,0xffffffff;" : "=r"(mask) : "r"(value))
 #define LOAD_MADE(a, p) asm volatile("ld.global.f32 %0,[%1];" : "=f"(a) : "l"(p) : "memory")
 
-// counters[0..5]: how many work-groups have come to a meeting; [6]: how many have left; [7]: somebody gave up.
+// counters[0..3]: how many work-groups have come to a meeting; [6]: how many have left; [7]: somebody gave up.
 #define GAVE_UP 7
 /// Until all `groups` work-groups have come. False: somebody gave up.
 static inline bool meet(__global uint* counters, uint number, uint groups, int waits, __local uint* shared) {

@@ -95,9 +95,8 @@ bool Layer::fits() const {
          (h_is_codes ? p.activates_to_codes() && p.d_code == q.a && q.a_source == DType::none &&
                            p.d_scale.grid == numerics::ScaleGrid{1, 128}
                      : p.d_gated == DType::f32 && q.a_source == DType::f32) &&
-         p.a_source != DType::none && x == h && !h.given && width() % 64 == 0 && hidden() >= 512 &&
-         p.n == 2 * width() && q.n == hidden() && route.capacity == 0 && slots() <= kMostSlots &&
-         slots() <= kMostRows * p.matrices;
+         p.a_source != DType::none && x == h && !h.given && hidden() >= 512 && p.n == 2 * width() &&
+         q.n == hidden() && route.capacity == 0 && slots() <= kMostSlots && slots() <= kMostRows * p.matrices;
 }
 
 class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
