@@ -86,20 +86,6 @@ std::string search_text(const GemmDesc& desc) {
   return boost::json::serialize(report_search(result));
 }
 
-/// The schedule of a layer of experts in one kernel, as a report or as a trace.
-std::string fused_text(const GemmDesc& desc, bool trace) {
-  const PlanRequest request = read_options(desc.options);
-  FusedLayer layer;
-  if (const auto refusal = make_fused_layer(desc, request, &layer)) {
-    throw Error(Status::unsupported, refusal->text);
-  }
-  Timeline timeline;
-  timeline.capacity = static_cast<std::size_t>(request.trace_spans);
-  const FusedTotals totals = run_fused_experts(layer, trace ? &timeline : nullptr);
-  if (!trace) return boost::json::serialize(report_fused(layer, totals));
-  return boost::json::serialize(chrome_trace(timeline, layer.machine, "fused_moe"));
-}
-
 std::string describe_features() {
   const boost::json::object features = {
       {"model", "Ironwood (TPU7x), one TensorCore; times are modelled, never measured"},
@@ -162,7 +148,8 @@ class ModelDevice final : public backend::Device {
         const auto spans = static_cast<std::size_t>(read_options(desc->options).trace_spans);
         return boost::json::serialize(trace_of(plan_to_model(*desc), spans));
       }
-      if (key == "fused" || key == "fused_trace") return fused_text(*desc, key == "fused_trace");
+      if (key == "fused" || key == "fused_trace")
+        return boost::json::serialize(fused_experts(*desc, read_options(desc->options), key == "fused_trace"));
       return search_text(*desc);
     }
     throw Error(Status::unimplemented,

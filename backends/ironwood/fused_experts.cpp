@@ -1,55 +1,81 @@
 // SPDX-License-Identifier: Apache-2.0
-// The schedule of fused_experts.h. Names of streams are the kernel's: a2a_s (tokens to experts), a2a_g (rows back).
+// Names of streams are the kernel's: a2a_s (tokens to experts), a2a_g (rows back).
 #include "backends/ironwood/fused_experts.h"
 
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
-#include <bit>
-#include <cmath>
+#include <boost/describe.hpp>
+#include <boost/json.hpp>
 #include <limits>
+#include <numeric>
 
 #include "backends/ironwood/cost.h"
-#include "backends/ironwood/pipeline.h"
-#include "backends/numerics/casts.h"
+#include "backends/ironwood/model_report.h"
 #include "backends/numerics/checked.h"
 
 namespace ironcl::ironwood {
+
+/// Tiles: tokens, rows of a dot, intermediate columns, hidden columns of gate and up, hidden columns of down.
+struct FusedBlocks {
+  std::int64_t bt = 0, btc = 0, bf = 0, bd1 = 0, bd2 = 0;
+};
+BOOST_DESCRIBE_STRUCT(FusedBlocks, (), (bt, btc, bf, bd1, bd2))
+
 namespace {
 
+namespace json = boost::json;
 using backend::Error;
+using backend::Reason;
 using backend::Status;
 using numerics::ceil_div;
 using numerics::DType;
 using numerics::size_of;
 
+/// Type of tokens, in which they are also multiplied.
+constexpr DType kTokens = DType::bf16;
+
+struct FusedLayer {
+  std::int64_t tokens = 0, experts = 0, top_k = 0, hidden = 0, intermediate = 0;
+  DType w = DType::e4m3fn;
+  std::int64_t group = 0;  ///< K group of the weights' scales; 0: all of K; the kernel has a scale for every column.
+  bool scaled = true;
+  Machine machine;
+  std::int64_t vmem_limit = 0;
+  FusedBlocks blocks;
+  std::vector<std::int32_t> ids;  ///< [tokens, top_k]; others than experts are ignored.
+};
+
+struct FusedTotals {
+  CoreTotals core;
+  std::int64_t token_tiles = 0;
+  std::int64_t steps = 0;              ///< Tiles of weights, used or fetched for nothing.
+  std::int64_t experts_with_rows = 0;  ///< Summed over tiles of tokens.
+  std::int64_t experts_visited = 0;    ///< Likewise.
+  std::int64_t rows = 0;               ///< Rows of all experts.
+  std::int64_t rows_multiplied = 0;    ///< Rows given to the MXU: whole tiles of btc.
+  std::int64_t copies_issued = 0;      ///< Row copies, most empty: two per token, slot and expert, and one to sum.
+  std::int64_t barriers = 0;
+  std::uint64_t weight_bytes = 0;
+};
+
 /// Tiles of one weight matrix in two slots; scales arrive with their codes.
 struct WeightStream {
-  std::vector<HbmArray> arrays, scale_arrays;  ///< Of each expert.
+  HbmArray codes, scales;
   std::int64_t block_rows = 0, block_cols = 0, scale_rows = 0;
-  Slots tiles, scales;
+  Slots tile_slots, scale_slots;
 };
 
 class FusedKernel {
  public:
-  FusedKernel(const FusedLayer& layer, Timeline* timeline, const FusedNumbers* numbers)
-      : layer_(layer), numbers_(numbers), core_(layer.machine, numbers != nullptr, layer.vmem_limit, timeline) {
+  FusedKernel(const FusedLayer& layer, Timeline* timeline)
+      : layer_(layer), core_(layer.machine, false, layer.vmem_limit, timeline) {
     const FusedBlocks& b = layer.blocks;
+    const std::int64_t padded_experts = numerics::round_up(layer.experts, 128);
     tokens_ = array("tokens", layer.tokens, layer.hidden, 2);
     y_ = array("y", layer.tokens, layer.hidden, 2);
     back_ = array("a2a_g", layer.experts * b.bt, layer.hidden, 2);
-    if (numbers != nullptr) {
-      back_bytes_.resize(static_cast<std::size_t>(back_.rows * back_.row_bytes));
-      tokens_.data = numbers->x, y_.data = numbers->y, back_.data = back_bytes_.data();
-    }
-    const std::int64_t padded_experts = numerics::round_up(layer.experts, 128);
     gating_ = array("gating", layer.tokens, padded_experts, 2);
-    if (numbers != nullptr) {
-      // Ids are given; the logits that are fetched are nobody's.
-      gating_bytes_.resize(static_cast<std::size_t>(gating_.rows * gating_.row_bytes));
-      gating_.data = gating_bytes_.data();
-    }
     const auto rows = [&](const char* name, int slots, std::int64_t count) {
       return Slots(core_, name, slots, count, layer.hidden, 2, true);
     };
@@ -58,12 +84,10 @@ class FusedKernel {
     a2a_g_acc_ = rows("a2a_g_acc", 1, layer.top_k * b.bt);
     output_ = rows("output", 2, b.bt);
     gating_slots_ = Slots(core_, "gating", 2, b.bt, padded_experts, 2);
-    acc_ = &core_.allocate("acc", 2, b.bt, b.bf, 4);
-    const FusedNumbers none;
-    const FusedNumbers& from = numbers != nullptr ? *numbers : none;
-    stream(gate_, "w1", layer.intermediate, layer.hidden, b.bf, b.bd1, from.gate);
-    stream(up_, "w3", layer.intermediate, layer.hidden, b.bf, b.bd1, from.up);
-    stream(down_, "w2", layer.hidden, layer.intermediate, b.bd2, b.bf, from.down);
+    core_.allocate("acc", 2, b.bt, b.bf, 4);
+    gate_ = stream("w1", layer.intermediate, layer.hidden, b.bf, b.bd1);
+    up_ = stream("w3", layer.intermediate, layer.hidden, b.bf, b.bd1);
+    down_ = stream("w2", layer.hidden, layer.intermediate, b.bd2, b.bf);
     deal();
   }
 
@@ -77,62 +101,47 @@ class FusedKernel {
     start_logits(0);
     for (std::int64_t tile = 0; tile < totals_.token_tiles; ++tile) token_tile(tile);
     for (const int slot : {0, 1}) output_.wait(slot);
-    for (const WeightStream* stream : {&gate_, &up_, &down_}) {
-      totals_.weight_bytes += stream->tiles.moved.bytes;
-      if (stream->scales) totals_.weight_bytes += stream->scales.moved.bytes;
-    }
+    for (const WeightStream* stream : {&gate_, &up_, &down_})
+      totals_.weight_bytes += stream->tile_slots.moved.bytes + stream->scale_slots.moved.bytes;
     totals_.core = core_.finish();
-    totals_.time_ns = totals_.core.end_ns;
     return totals_;
   }
 
  private:
-  static HbmArray array(const char* name, std::int64_t rows, std::int64_t cols, std::uint32_t element) {
-    return {.name = name, .rows = rows, .cols = cols, .row_bytes = cols * element, .element_bytes = element};
+  static HbmArray array(std::string name, std::int64_t rows, std::int64_t cols, std::uint32_t element) {
+    return {
+        .name = std::move(name), .rows = rows, .cols = cols, .row_bytes = cols * element, .element_bytes = element};
   }
-  void stream(WeightStream& stream, const char* name, std::int64_t rows, std::int64_t cols, std::int64_t block_rows,
-              std::int64_t block_cols, const FusedNumbers::Matrices& from) {
-    const auto of_experts = [&](const HbmArray& one, std::byte* data) {
-      std::vector<HbmArray> all(static_cast<std::size_t>(layer_.experts), one);
-      for (std::size_t e = 0; data != nullptr && e < all.size(); ++e)
-        all[e].data = data + static_cast<std::int64_t>(e) * one.rows * one.row_bytes;
-      return all;
-    };
-    stream.arrays = of_experts(array(name, rows, cols, size_of(layer_.w)), from.codes);
-    stream.block_rows = block_rows, stream.block_cols = block_cols;
-    stream.tiles = Slots(core_, name, 2, block_rows, block_cols, size_of(layer_.w));
+  WeightStream stream(const std::string& name, std::int64_t rows, std::int64_t cols, std::int64_t block_rows,
+                      std::int64_t block_cols) {
+    WeightStream made;
+    made.codes = array(name, rows, cols, size_of(layer_.w));
+    made.block_rows = block_rows, made.block_cols = block_cols;
+    made.tile_slots = Slots(core_, name, 2, block_rows, block_cols, size_of(layer_.w));
     if (layer_.scaled) {
-      const std::int64_t group = layer_.group == 0 ? cols : layer_.group;
-      const std::string scale_name = fmt::format("{}_scale", name);
-      stream.scale_arrays = of_experts(array(scale_name.c_str(), ceil_div(cols, group), rows, 4),
-                                       reinterpret_cast<std::byte*>(from.scales));
-      stream.scale_rows = ceil_div(block_cols, group);
-      if (numbers_ != nullptr && block_cols % group != 0 && group % block_cols != 0) {
-        throw Error(Status::invalid_argument, "fused_moe: tiles of {} of k and scales for {} of k do not meet",
-                    block_cols, group);
-      }
-      stream.scales = Slots(core_, scale_name, 2, stream.scale_rows, block_rows, 4);
+      const std::int64_t group = group_of(made.codes);
+      made.scales = array(name + "_scale", ceil_div(cols, group), rows, 4);
+      made.scale_rows = ceil_div(block_cols, group);
+      made.scale_slots = Slots(core_, made.scales.name, 2, made.scale_rows, block_rows, 4);
     }
+    return made;
   }
 
-  /// The tokens of each expert in each tile of tokens.
+  /// How many tokens each expert has in each tile of tokens.
   void deal() {
-    const std::int64_t tiles = ceil_div(layer_.tokens, layer_.blocks.bt);
-    dealt_.assign(static_cast<std::size_t>(tiles), Dealt(static_cast<std::size_t>(layer_.experts)));
+    counts_.assign(static_cast<std::size_t>(ceil_div(layer_.tokens, layer_.blocks.bt)),
+                   std::vector<std::int64_t>(static_cast<std::size_t>(layer_.experts)));
     for (std::int64_t t = 0; t < layer_.tokens; ++t) {
-      for (std::int64_t j = 0; j < layer_.top_k; ++j) {
-        const std::int32_t id = layer_.ids[static_cast<std::size_t>(t * layer_.top_k + j)];
-        if (id < 0 || id >= layer_.experts) continue;
-        // An expert that a token names twice gets its row once: a slot holds a row for each token.
-        auto& own = dealt_[static_cast<std::size_t>(t / layer_.blocks.bt)][static_cast<std::size_t>(id)];
-        if (own.empty() || own.back() != t) own.push_back(static_cast<std::int32_t>(t));
-      }
+      const auto first = layer_.ids.begin() + t * layer_.top_k;
+      // An expert that a token names twice gets its row once: a slot holds a row for each token.
+      for (auto id = first; id != first + layer_.top_k; ++id)
+        if (*id >= 0 && *id < layer_.experts && std::find(first, id, *id) == id)
+          ++counts_[static_cast<std::size_t>(t / layer_.blocks.bt)][static_cast<std::size_t>(*id)];
     }
   }
-  const std::vector<std::int32_t>& dealt(std::int64_t tile, std::int64_t expert) const {
-    return dealt_[static_cast<std::size_t>(tile)][static_cast<std::size_t>(expert)];
+  std::int64_t count(std::int64_t tile, std::int64_t expert) const {
+    return counts_[static_cast<std::size_t>(tile)][static_cast<std::size_t>(expert)];
   }
-  std::int64_t count(std::int64_t tile, std::int64_t expert) const { return std::ssize(dealt(tile, expert)); }
   std::int64_t tokens_of(std::int64_t tile) const {
     return std::min(layer_.blocks.bt, layer_.tokens - tile * layer_.blocks.bt);
   }
@@ -144,17 +153,15 @@ class FusedKernel {
     gating_slots_.copy_in(tile, gating_, {tile * layer_.blocks.bt, 0, tokens_of(tile), gating_.cols}, totals_.steps);
   }
 
-  void fetch(WeightStream& stream, std::int64_t e, int in, std::int64_t row, std::int64_t col) {
-    const HbmArray& codes = stream.arrays[static_cast<std::size_t>(e)];
-    stream.tiles.copy_in(in, codes, block_region(codes, stream.block_rows, stream.block_cols, {row, col}),
-                         totals_.steps);
-    if (stream.scales) {
-      const HbmArray& scales = stream.scale_arrays[static_cast<std::size_t>(e)];
-      const std::int64_t first = col * stream.block_cols / group_of(codes);
-      Region region = block_region(scales, stream.scale_rows, stream.block_rows, {0, row});
-      region.row = first, region.rows = std::min(stream.scale_rows, scales.rows - first);
-      stream.scales.copy_in(in, scales, region, totals_.steps, &stream.tiles);
-    }
+  void fetch(WeightStream& stream, int in, std::int64_t row, std::int64_t col) {
+    stream.tile_slots.copy_in(in, stream.codes,
+                              block_region(stream.codes, stream.block_rows, stream.block_cols, {row, col}),
+                              totals_.steps);
+    if (!layer_.scaled) return;
+    const std::int64_t first = col * stream.block_cols / group_of(stream.codes);
+    Region region = block_region(stream.scales, stream.scale_rows, stream.block_rows, {0, row});
+    region.row = first, region.rows = std::min(stream.scale_rows, stream.scales.rows - first);
+    stream.scale_slots.copy_in(in, stream.scales, region, totals_.steps, &stream.tile_slots);
   }
 
   /// Tiles of an expert in the order in which they are used: for each tile of I, gate and up along H, then down.
@@ -171,24 +178,17 @@ class FusedKernel {
     }
     return tiles;
   }
-  void fetch(const Tile& tile, std::int64_t e, int in) {
-    if (tile.down) {
-      fetch(down_, e, in, tile.d, tile.f);
-    } else {
-      fetch(gate_, e, in, tile.f, tile.d);
-      fetch(up_, e, in, tile.f, tile.d);
-    }
-  }
-
-  Region region_of(const WeightStream& stream, const Tile& tile) const {
-    return block_region(stream.arrays.front(), stream.block_rows, stream.block_cols,
-                        tile.down ? BlockIndex{tile.d, tile.f} : BlockIndex{tile.f, tile.d});
+  void fetch(const Tile& tile, int in) {
+    if (tile.down) return fetch(down_, in, tile.d, tile.f);
+    fetch(gate_, in, tile.f, tile.d);
+    fetch(up_, in, tile.f, tile.d);
   }
 
   /// Time of `rows` rows of bf16 by a tile of weights: dots as deep as a K group, each scaled and added.
   Work work_of(const WeightStream& stream, const Tile& tile, std::int64_t rows) const {
     const Machine& machine = layer_.machine;
-    const Region region = region_of(stream, tile);
+    const Region region = block_region(stream.codes, stream.block_rows, stream.block_cols,
+                                       tile.down ? BlockIndex{tile.d, tile.f} : BlockIndex{tile.f, tile.d});
     const std::int64_t depth = layer_.scaled && layer_.group != 0 ? std::min(layer_.group, region.cols) : region.cols;
     const auto dots = static_cast<double>(ceil_div(region.cols, depth));
     Work work;
@@ -208,17 +208,12 @@ class FusedKernel {
     // Every token and slot is looked at for every expert; a copy of no rows is issued where it is somebody else's.
     totals_.copies_issued += 2 * tokens_of(tile) * layer_.top_k;
     const std::int64_t rows = count(tile, expert);
-    if (rows == 0) return;
-    HbmArray& gathered = sent_[static_cast<std::size_t>(expert % 2)];
-    gathered = tokens_;
-    gathered.rows = rows;
-    gathered.row_index = dealt(tile, expert).data();
-    a2a_s_.copy_in(expert, gathered, {0, 0, rows, layer_.hidden}, totals_.steps);
+    if (rows > 0) a2a_s_.copy_in(expert, tokens_, {0, 0, rows, layer_.hidden}, totals_.steps);
   }
 
   void expert(std::int64_t tile, std::int64_t e, const std::vector<Tile>& order) {
     const std::int64_t rows = count(tile, e);
-    fetch(order.front(), e, 0);
+    fetch(order.front(), 0);
     if (e + 1 < layer_.experts) start_tokens(tile, e + 1);
     a2a_s_.wait(e);
     const std::int64_t given = numerics::round_up(rows, layer_.blocks.btc);
@@ -226,11 +221,12 @@ class FusedKernel {
     for (std::size_t i = 0; i < order.size(); ++i) {
       const Tile& here = order[i];
       const int in = static_cast<int>(i % 2);
-      if (i + 1 < order.size()) fetch(order[i + 1], e, 1 - in);
+      if (i + 1 < order.size()) fetch(order[i + 1], 1 - in);
       for (WeightStream* stream : here.down ? std::vector{&down_} : std::vector{&gate_, &up_}) {
-        stream->tiles.wait(in);
-        stream->tiles.readable(in);
+        stream->tile_slots.wait(in);
+        stream->tile_slots.readable(in);
         if (rows == 0) continue;
+        a2a_s_.readable(e);
         if (here.down && !written) {
           // The kernel as read waits here for rows that went to other devices only; rows that stay may still be on
           // their way out of this slot, which this engine does not let pass.
@@ -239,10 +235,9 @@ class FusedKernel {
           written = true;
         }
         core_.compute(work_of(*stream, here, given), totals_.steps,
-                      core_.tracing() ? fmt::format("expert {}: {} rows by {}[{},{}]", e, rows,
-                                                    stream->arrays.front().name, here.f, here.d)
+                      core_.tracing() ? fmt::format("expert {}: {} rows by {}[{},{}]", e, rows, stream->codes.name,
+                                                    here.f, here.d)
                                       : std::string());
-        if (core_.with_data()) multiply(*stream, here, in, e, rows);
       }
       ++totals_.steps;
     }
@@ -273,109 +268,13 @@ class FusedKernel {
     totals_.barriers += 2;
   }
 
-  /// The numbers of one tile of weights: [rows, n of the tile] sums over its k, a K group after another in f32, each
-  /// formed exactly and rounded once, then scaled. `a(row, k)` is what is multiplied, k from the tile's first.
-  template <class A, class Take>
-  void dots(const WeightStream& stream, const Tile& tile, int in, std::int64_t rows, const A& a, const Take& take) {
-    const Region region = region_of(stream, tile);
-    const std::byte* codes = stream.tiles.readable(in);
-    const auto* scales = stream.scales ? reinterpret_cast<const float*>(stream.scales.readable(in)) : nullptr;
-    const std::int64_t group = std::min(group_of(stream.arrays.front()), region.cols);
-    std::vector<double> w(static_cast<std::size_t>(region.cols));
-    for (std::int64_t n = 0; n < region.rows; ++n) {
-      numerics::decode(layer_.w, codes, n * stream.block_cols, std::span<double>(w));
-      for (std::int64_t row = 0; row < rows; ++row) {
-        float sum = 0;
-        for (std::int64_t first = 0; first < region.cols; first += group) {
-          double dot = 0;
-          for (std::int64_t k = first; k < std::min(first + group, region.cols); ++k)
-            dot += a(row, k) * w[static_cast<std::size_t>(k)];
-          const float scale = scales == nullptr ? 1.0f : scales[first / group * stream.block_rows + n];
-          sum += static_cast<float>(dot) * scale;
-        }
-        take(row, n, sum);
-      }
-    }
-  }
-
-  void multiply(const WeightStream& stream, const Tile& tile, int in, std::int64_t e, std::int64_t rows) {
-    const FusedBlocks& b = layer_.blocks;
-    if (tile.down) {
-      const auto* gate = reinterpret_cast<const float*>(core_.readable(*acc_, 0));
-      const auto* up = reinterpret_cast<const float*>(core_.readable(*acc_, 1));
-      auto* out = reinterpret_cast<std::uint16_t*>(a2a_s_acc_.writable(e)) + tile.d * b.bd2;
-      const auto act = [&](std::int64_t row, std::int64_t i) {
-        const float g = gate[row * b.bf + i];
-        return static_cast<double>(g / (1 + std::exp(-g)) * up[row * b.bf + i]);
-      };
-      dots(stream, tile, in, rows, act, [&](std::int64_t row, std::int64_t n, float sum) {
-        std::uint16_t& to = out[row * layer_.hidden + n];
-        const auto cut = static_cast<std::uint16_t>(std::bit_cast<std::uint32_t>(sum) >> 16);
-        to = tile.f == 0 ? cut : bf16_of(float_of(to) + float_of(cut));
-      });
-      return;
-    }
-    const auto* x = reinterpret_cast<const std::uint16_t*>(a2a_s_.readable(e)) + tile.d * b.bd1;
-    auto* acc = reinterpret_cast<float*>(core_.writable(*acc_, &stream == &gate_ ? 0 : 1));
-    dots(
-        stream, tile, in, rows,
-        [&](std::int64_t row, std::int64_t k) { return static_cast<double>(float_of(x[row * layer_.hidden + k])); },
-        [&](std::int64_t row, std::int64_t n, float sum) {
-          float& to = acc[row * b.bf + n];
-          to = tile.d == 0 ? sum : to + sum;
-        });
-  }
-
-  static float float_of(std::uint16_t bf16) { return std::bit_cast<float>(static_cast<std::uint32_t>(bf16) << 16); }
-  static std::uint16_t bf16_of(float value) {
-    std::uint16_t bits = 0;
-    numerics::encode(DType::bf16, {&value, 1}, &bits, numerics::Overflow::plain);
-    return bits;
-  }
-
-  /// Weighted and summed in f32, in the order of a token's slots. `places`: of each slot of the tile its row among
-  /// those that came in; -1: nobody's.
-  void combine(std::int64_t tile, std::int64_t tokens, const std::vector<std::int64_t>& places) {
-    const auto* rows = reinterpret_cast<const std::uint16_t*>(a2a_g_acc_.readable(0));
-    auto* out = reinterpret_cast<std::uint16_t*>(output_.writable(tile));
-    for (std::int64_t t = 0; t < tokens; ++t) {
-      for (std::int64_t col = 0; col < layer_.hidden; ++col) {
-        float sum = 0;
-        for (std::int64_t j = 0; j < layer_.top_k; ++j) {
-          const std::int64_t place = places[static_cast<std::size_t>(t * layer_.top_k + j)];
-          if (place < 0) continue;
-          const float weight = numbers_->weights[(tile * layer_.blocks.bt + t) * layer_.top_k + j];
-          sum += weight * float_of(rows[place * layer_.hidden + col]);
-        }
-        out[t * layer_.hidden + col] = bf16_of(sum);
-      }
-    }
-  }
-
-  /// The k rows of each token come in and are summed.
+  /// The rows of the tile's tokens come in and are summed.
   void sum(std::int64_t tile, std::int64_t tokens) {
-    // Which rows of which experts, slot after slot; an expert's rows lie in the order of its tokens.
-    std::vector<std::int32_t> from;
-    std::vector<std::int64_t> places;
-    for (std::int64_t slot = tile * layer_.blocks.bt * layer_.top_k; std::ssize(places) < tokens * layer_.top_k;
-         ++slot) {
-      const std::int32_t id = layer_.ids[static_cast<std::size_t>(slot)];
-      places.push_back(-1);
-      if (id < 0 || id >= layer_.experts) continue;
-      const auto& own = dealt(tile, id);
-      const auto at = std::lower_bound(own.begin(), own.end(), static_cast<std::int32_t>(slot / layer_.top_k));
-      const auto row = static_cast<std::int32_t>(id * layer_.blocks.bt + (at - own.begin()));
-      const auto found = std::find(from.begin(), from.end(), row);
-      places.back() = found - from.begin();
-      if (found == from.end()) from.push_back(row);
-    }
-    const auto rows = std::ssize(from);
+    const auto& counts = counts_[static_cast<std::size_t>(tile)];
+    const std::int64_t rows = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
     totals_.copies_issued += tokens * layer_.top_k;
     if (rows > 0) {
-      HbmArray gathered = back_;
-      gathered.rows = rows;
-      gathered.row_index = from.data();
-      a2a_g_acc_.copy_in(0, gathered, {0, 0, rows, layer_.hidden}, totals_.steps);
+      a2a_g_acc_.copy_in(0, back_, {0, 0, rows, layer_.hidden}, totals_.steps);
       a2a_g_acc_.wait(0);
     }
     core_.compute({.vpu_ns = 2.0 * static_cast<double>(tokens * layer_.top_k * layer_.hidden) /
@@ -383,34 +282,137 @@ class FusedKernel {
                   totals_.steps, "combine");
     output_.wait(tile);
     output_.writable(tile);
-    if (core_.with_data()) combine(tile, tokens, places);
     output_.copy_out(tile, y_, {tile * layer_.blocks.bt, 0, tokens, layer_.hidden}, totals_.steps);
   }
 
-  using Dealt = std::vector<std::vector<std::int32_t>>;  // Tokens of each expert.
-
   const FusedLayer& layer_;
-  const FusedNumbers* numbers_;
   Core core_;
   HbmArray tokens_, y_, back_, gating_;
   Slots a2a_s_, a2a_s_acc_, a2a_g_acc_, output_, gating_slots_;
-  VmemBuffer* acc_ = nullptr;
   WeightStream gate_, up_, down_;
-  std::vector<Dealt> dealt_;
-  std::array<HbmArray, 2> sent_;  ///< Of the tokens that are on their way, or came last.
-  std::vector<std::byte> back_bytes_, gating_bytes_;
+  std::vector<std::vector<std::int64_t>> counts_;
   FusedTotals totals_;
 };
 
-}  // namespace
-
-std::int64_t fused_vmem_bytes(FusedLayer layer) {
+/// Bytes of VMEM that the schedule takes, whatever the layer's limit.
+std::int64_t vmem_bytes(FusedLayer layer) {
   layer.vmem_limit = std::numeric_limits<std::int64_t>::max();
-  return FusedKernel(layer, nullptr, nullptr).vmem_bytes();
+  return FusedKernel(layer, nullptr).vmem_bytes();
 }
 
-FusedTotals run_fused_experts(const FusedLayer& layer, Timeline* timeline, const FusedNumbers* numbers) {
-  return FusedKernel(layer, timeline, numbers).run();
+/// The largest multiple of `step` that divides `size` and is at most `most`; `step` where there is none.
+std::int64_t divisor(std::int64_t size, std::int64_t most, std::int64_t step) {
+  for (std::int64_t block = most / step * step; block > step; block -= step) {
+    if (size % block == 0) return block;
+  }
+  return step;
+}
+
+std::optional<Refusal> choose_blocks(FusedLayer* layer) {
+  constexpr std::int64_t kStep = 256, kMostF = 1024, kMostD1 = 1024, kMostD2 = 2048, kMostTokens = 256, kDot = 64;
+  const auto half = [](std::int64_t size, std::int64_t most) {
+    const std::int64_t whole = numerics::round_up(size, kStep);
+    return std::max<std::int64_t>(128, std::min(whole / 2, most));
+  };
+  FusedBlocks& b = layer->blocks;
+  b.bf = divisor(layer->intermediate, half(layer->intermediate, kMostF), 128);
+  b.bd1 = divisor(layer->hidden, half(layer->hidden, kMostD1), 128);
+  b.bd2 = divisor(layer->hidden, half(layer->hidden, kMostD2), 128);
+  for (std::int64_t tokens = std::min(layer->tokens, kMostTokens);; tokens = ceil_div(tokens, 2)) {
+    b.bt = tokens;
+    b.btc = tokens <= 16 ? tokens : std::min(tokens, kDot);
+    if (vmem_bytes(*layer) <= layer->vmem_limit) return std::nullopt;
+    if (tokens == 1) break;
+  }
+  return Refusal(Reason::device_memory, "VMEM: fused_moe takes {} bytes with one token per tile and the limit is {}",
+                 vmem_bytes(*layer), layer->vmem_limit);
+}
+
+/// The layer of a description (fused_experts.h), or the reason where it is none.
+std::optional<Refusal> make_layer(const backend::GemmDesc& desc, const PlanRequest& request, FusedLayer* layer) {
+  Problem p;
+  if (auto refusal = read_problem(desc, &p)) return refusal;
+  const auto shape = [](std::string text) { return Refusal(Reason::shape, std::move(text)); };
+  if (p.grouping != backend::Grouping::contiguous || p.a_rows < 1 || p.m < p.a_rows || p.m % p.a_rows != 0 ||
+      p.n % 2 != 0) {
+    return shape(
+        "fused_moe is about a layer's first product: contiguous, m = T * k rows gathered from a_rows = T, "
+        "n = 2 I");
+  }
+  if (p.a != kTokens) {
+    return Refusal(Reason::dtype, "fused_moe takes activations of bf16 and does not quantise them");
+  }
+  layer->tokens = p.a_rows, layer->top_k = p.m / p.a_rows, layer->experts = p.matrices;
+  layer->hidden = p.k, layer->intermediate = p.n / 2;
+  if (layer->hidden % 128 != 0 || layer->intermediate % 128 != 0) {
+    return shape(fmt::format("fused_moe with hidden {} and intermediate {}; multiples of 128 are accepted",
+                             layer->hidden, layer->intermediate));
+  }
+  layer->w = p.w();
+  layer->scaled = p.scaled_w();
+  layer->group = p.b_scale.grid.group_cols;
+  layer->machine = request.machine;
+  layer->vmem_limit = request.vmem_limit != 0 ? request.vmem_limit : request.machine.tpu->vmem_bytes;
+  layer->ids = request.ids;
+  if (layer->ids.empty()) {
+    for (std::int64_t slot = 0; slot < p.m; ++slot) {
+      layer->ids.push_back(static_cast<std::int32_t>(slot % p.matrices));
+    }
+  }
+  if (static_cast<std::int64_t>(layer->ids.size()) != p.m) {
+    return Refusal(Reason::option, "ids has {} of {} tokens by {}", layer->ids.size(), layer->tokens, layer->top_k);
+  }
+  return choose_blocks(layer);
+}
+
+json::object report(const FusedLayer& layer, const FusedTotals& totals) {
+  const CoreTotals& core = totals.core;
+  Machine peak = layer.machine;
+  peak.assume.mxu_efficiency = 1;
+  const double size = static_cast<double>(layer.hidden) * static_cast<double>(layer.intermediate);
+  const double peak_flops =
+      peak.rows_per_s(mxu_type(peak, kTokens, layer.w)) * 2.0 * peak.tpu->mxu_size * peak.tpu->mxu_size;
+  json::array notes;
+  if (layer.scaled && layer.group != 0 && layer.group % 256 != 0) {
+    notes.push_back(json::value(fmt::format(
+        "the kernel takes scales of all of K or of multiples of 256 of it, not of {}: such weights are requantised "
+        "first",
+        layer.group)));
+  }
+  return {{"time_kind", "modelled"},
+          {"program", "fused_moe"},
+          {"time_us", core.end_ns * 1e-3},
+          {"bound", core.transfer_ns > core.compute_ns ? "memory" : "compute"},
+          {"hbm_bytes", core.bytes_in + core.bytes_out},
+          {"steps", totals.steps},
+          {"token_tiles", totals.token_tiles},
+          {"experts_visited", totals.experts_visited},
+          {"experts_with_rows", totals.experts_with_rows},
+          {"rows", totals.rows},
+          {"rows_multiplied", totals.rows_multiplied},
+          {"weight_bytes", totals.weight_bytes},
+          {"copies_issued", totals.copies_issued},
+          {"barriers", totals.barriers},
+          {"vmem_bytes", core.vmem_bytes},
+          {"mxu_utilisation", 6.0 * static_cast<double>(totals.rows) * size / peak_flops / (core.end_ns * 1e-9)},
+          {"busy_us",
+           {{"mxu", core.mxu_ns * 1e-3},
+            {"vpu", core.vpu_ns * 1e-3},
+            {"compute", core.compute_ns * 1e-3},
+            {"hbm", core.transfer_ns * 1e-3}}},
+          {"blocks", json::value_from(layer.blocks)},
+          {"notes", std::move(notes)}};
+}
+
+}  // namespace
+
+boost::json::object fused_experts(const backend::GemmDesc& desc, const PlanRequest& request, bool trace) {
+  FusedLayer layer;
+  if (const auto refusal = make_layer(desc, request, &layer)) throw Error(Status::unsupported, refusal->text);
+  Timeline timeline;
+  timeline.capacity = static_cast<std::size_t>(request.trace_spans);
+  const FusedTotals totals = FusedKernel(layer, trace ? &timeline : nullptr).run();
+  return trace ? chrome_trace(timeline, layer.machine, "fused_moe") : report(layer, totals);
 }
 
 }  // namespace ironcl::ironwood
