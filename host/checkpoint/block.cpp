@@ -2,11 +2,8 @@
 // Scale tensors against the operands that they belong to.
 #include "host/checkpoint/block.h"
 
-#include <fmt/format.h>
-
 #include <array>
 #include <cmath>
-#include <vector>
 
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/names.h"

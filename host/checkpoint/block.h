@@ -2,10 +2,6 @@
 // Scale tensors against the operands that they belong to: shape, type, values, and the block that they imply.
 #pragma once
 
-#include <cstdint>
-#include <string>
-#include <string_view>
-
 #include "backends/numerics/scale_grid.h"
 #include "host/checkpoint/error.h"
 #include "host/checkpoint/tensor.h"

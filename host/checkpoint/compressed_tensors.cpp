@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // config_groups of compressed-tensors and modelopt.
-#include <fmt/format.h>
 
 #include "host/checkpoint/json_input.h"
 

@@ -2,10 +2,6 @@
 // The table of conventions that are not read.
 #include "host/checkpoint/conventions.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
 #include <initializer_list>
 
 namespace ironcl::checkpoint {

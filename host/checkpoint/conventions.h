@@ -3,11 +3,6 @@
 // Next door: tensor_index.h (what is read), quantization_config.h (those that config.json names).
 #pragma once
 
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "host/checkpoint/quantization_config.h"
 #include "host/checkpoint/tensor_index.h"
 

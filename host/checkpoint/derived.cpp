@@ -1,12 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scales, biases and codes in the form that the product takes them.
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
 #include <cstring>
-#include <span>
 
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/block.h"

@@ -2,12 +2,6 @@
 // Layers of experts out of single matrices.
 #include "host/checkpoint/layer_builder.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <unordered_map>
-
 #include "backends/words.h"
 #include "host/checkpoint/block.h"
 #include "host/checkpoint/names.h"

@@ -2,13 +2,7 @@
 // Which files a checkpoint consists of: one file, or the shards that an index names.
 #include "host/checkpoint/folder.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <boost/json.hpp>
 #include <boost/regex.hpp>
-#include <optional>
-#include <set>
 
 #include "host/checkpoint/json_input.h"
 #include "host/checkpoint/names.h"

@@ -2,11 +2,6 @@
 // Which files a checkpoint consists of, and which file holds which tensor.
 #pragma once
 
-#include <filesystem>
-#include <map>
-#include <string>
-#include <vector>
-
 #include "host/checkpoint/safetensors.h"
 
 namespace ironcl::checkpoint {

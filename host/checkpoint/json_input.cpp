@@ -2,11 +2,9 @@
 // JSON that came from outside. Boost.JSON lets the last of two equal names win; here that is an error.
 #include "host/checkpoint/json_input.h"
 
-#include <algorithm>
 #include <boost/json/basic_parser_impl.hpp>
 #include <fstream>
 #include <iterator>
-#include <utility>
 
 namespace ironcl::checkpoint {
 namespace {

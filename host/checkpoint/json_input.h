@@ -3,14 +3,7 @@
 // type.
 #pragma once
 
-#include <fmt/format.h>
-
 #include <boost/json.hpp>
-#include <filesystem>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "host/checkpoint/error.h"
 #include "host/checkpoint/quantization_config.h"

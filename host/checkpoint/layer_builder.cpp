@@ -2,10 +2,6 @@
 // One linear layer out of its parts.
 #include "host/checkpoint/layer_builder.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/block.h"
 #include "host/checkpoint/stacked.h"

@@ -3,11 +3,6 @@
 // ones.
 #pragma once
 
-#include <array>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "host/checkpoint/model.h"
 #include "host/checkpoint/tensor_index.h"
 

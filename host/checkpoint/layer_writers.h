@@ -4,10 +4,6 @@
 #pragma once
 
 #include <boost/json/object.hpp>
-#include <map>
-#include <optional>
-#include <string>
-#include <string_view>
 
 #include "host/checkpoint/quantization_config.h"
 #include "host/checkpoint/tensor_index.h"

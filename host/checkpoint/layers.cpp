@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Linear layers out of the tensors of a checkpoint: which tensors belong together, and that none is left unexplained.
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
 #include <deque>
 #include <unordered_set>
 

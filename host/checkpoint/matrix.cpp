@@ -2,8 +2,6 @@
 // Matrices that a command line names.
 #include "host/checkpoint/matrix.h"
 
-#include <fmt/format.h>
-
 #include "backends/numerics/casts.h"
 #include "backends/words.h"
 #include "host/checkpoint/block.h"

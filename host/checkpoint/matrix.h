@@ -2,12 +2,6 @@
 // Matrices that a command line names: "FILE:TENSOR", "FILE:VALUES,SCALES".
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "backends/numerics/scale_grid.h"
 #include "host/checkpoint/safetensors.h"
 

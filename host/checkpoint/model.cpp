@@ -2,15 +2,10 @@
 // An open checkpoint: its layers by name.
 #include "host/checkpoint/model.h"
 
-#include <fmt/format.h>
 #include <fnmatch.h>
-
-#include <algorithm>
-#include <array>
 
 #include "host/checkpoint/folder.h"
 #include "host/checkpoint/layer_builder.h"
-#include "host/checkpoint/names.h"
 
 namespace ironcl::checkpoint {
 namespace {

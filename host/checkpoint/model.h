@@ -3,13 +3,6 @@
 // Next door: safetensors.h (the files), quantization_config.h (what config.json says), matrix.h (inputs, outputs).
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "backends/problem.h"
 #include "host/checkpoint/error.h"
 #include "host/checkpoint/quantization_config.h"

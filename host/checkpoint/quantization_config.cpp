@@ -3,13 +3,9 @@
 // are not read.
 #include "host/checkpoint/quantization_config.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <boost/algorithm/string/case_conv.hpp>
 #include <charconv>
 #include <map>
-#include <utility>
 
 #include "host/checkpoint/json_input.h"
 

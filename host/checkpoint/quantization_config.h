@@ -4,11 +4,6 @@
 #pragma once
 
 #include <array>
-#include <filesystem>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "backends/numerics/quantize.h"
 #include "backends/numerics/scale_grid.h"

@@ -4,11 +4,6 @@
 // inference/model.py; vLLM, models/llama4.py and models/gpt_oss.py.
 #include "host/checkpoint/routing.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <boost/json.hpp>
 #include <limits>
 
 #include "host/checkpoint/json_input.h"

@@ -2,8 +2,6 @@
 // A safetensors file, mapped into memory. The header's rules are in safetensors_header.cpp.
 #include "host/checkpoint/safetensors.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <boost/interprocess/file_mapping.hpp>
 #include <boost/interprocess/mapped_region.hpp>

@@ -6,14 +6,6 @@
 // Source: the format's description in github.com/huggingface/safetensors, README.md.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <map>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "host/checkpoint/error.h"
 #include "host/checkpoint/tensor.h"
 

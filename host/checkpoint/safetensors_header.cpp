@@ -2,13 +2,7 @@
 // The header of a safetensors file, checked against the format and against the file's size.
 #include "host/checkpoint/safetensors_header.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <boost/json.hpp>
 #include <fstream>
-#include <optional>
 
 #include "host/checkpoint/error.h"
 #include "host/checkpoint/json_input.h"

@@ -2,13 +2,6 @@
 // The header of a safetensors file: text in, checked tensors out. Next door: safetensors.cpp (mapping the file).
 #pragma once
 
-#include <cstddef>
-#include <filesystem>
-#include <map>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "host/checkpoint/tensor.h"
 
 namespace ironcl::checkpoint {

@@ -2,16 +2,7 @@
 // Writes a safetensors file in pieces; no reader sees half a file. Next door: host/report/file.h (how).
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <map>
 #include <mutex>
-#include <optional>
-#include <span>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "host/checkpoint/error.h"
 #include "host/checkpoint/tensor.h"

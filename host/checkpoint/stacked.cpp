@@ -2,12 +2,6 @@
 // Experts in one tensor.
 #include "host/checkpoint/stacked.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <span>
-
 #include "backends/words.h"
 
 namespace ironcl::checkpoint {

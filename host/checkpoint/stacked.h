@@ -3,10 +3,6 @@
 // Next door: layer_builder.h (layers out of single tensors).
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "host/checkpoint/layer_builder.h"
 
 namespace ironcl::checkpoint {

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The experts of one tensor, a layer each.
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
 
 #include "host/checkpoint/block.h"
 #include "host/checkpoint/layer_builder.h"

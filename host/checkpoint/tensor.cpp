@@ -5,7 +5,6 @@
 #include <fmt/format.h>
 
 #include <iterator>
-#include <stdexcept>
 
 #include "backends/numerics/checked.h"
 

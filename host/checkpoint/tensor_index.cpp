@@ -2,8 +2,6 @@
 // The names of a layer's tensors: the list of those that may stand beside a weight of codes; and an index by module.
 #include "host/checkpoint/tensor_index.h"
 
-#include <algorithm>
-#include <array>
 #include <initializer_list>
 
 #include "host/checkpoint/conventions.h"

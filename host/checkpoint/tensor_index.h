@@ -3,10 +3,7 @@
 // door: conventions.h (ways of quantising that are not read), layer_builder.h (layers out of their parts).
 #pragma once
 
-#include <string>
-#include <string_view>
 #include <unordered_map>
-#include <vector>
 
 #include "host/checkpoint/folder.h"
 

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <random>
-#include <set>
 
 #include "backends/numerics/casts.h"
 #include "backends/words.h"

@@ -2,8 +2,6 @@
 // The options that say what is multiplied, shared by compare and run.
 #pragma once
 
-#include <string>
-
 #include "host/checkpoint/model.h"
 #include "host/layer/activations.h"
 

@@ -2,12 +2,8 @@
 // Timing of calls, and the table that is printed as it grows; layers back to back.
 #include "host/cli/bench.h"
 
-#include <algorithm>
-#include <array>
-
 #include "backends/words.h"
 #include "host/cli/command.h"
-#include "host/layer/expected.h"
 #include "host/layer/synthetic.h"
 #include "host/report/units.h"
 

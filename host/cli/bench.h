@@ -3,12 +3,6 @@
 // come. Next door: bench_command.cpp (options; single products), bench_experts.cpp.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "host/cli/shape_options.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/execution.h"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl bench: how fast each device is at each shape, every row with its check's verdict.
 
-#include <filesystem>
-#include <functional>
-
 #include "host/cli/bench.h"
 #include "host/cli/command.h"
 #include "host/cli/device_list.h"

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole layers of experts.
 
-#include <algorithm>
-
 #include "backends/numerics/casts.h"
 #include "host/cli/bench.h"
 #include "host/layer/experts_input.h"

@@ -1,10 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layers over ranks: calls as a whole by the number of chunks, each phase of them by itself, and one device beside.
 
-#include <algorithm>
-#include <array>
-#include <cstring>
-
 #include "host/cli/bench.h"
 #include "host/layer/synthetic.h"
 #include "host/report/units.h"

@@ -2,9 +2,6 @@
 // ironcl compare: runs the layers of a checkpoint on every device and proves that the results agree.
 #include <fnmatch.h>
 
-#include <algorithm>
-#include <memory>
-
 #include "host/cli/activation_options.h"
 #include "host/cli/command.h"
 #include "host/cli/compare_report.h"

@@ -2,11 +2,9 @@
 // What compare found, as JSON and as text.
 #include "host/cli/compare_report.h"
 
-#include <algorithm>
 #include <boost/algorithm/string/replace.hpp>
 
 #include "host/report/json.h"
-#include "host/report/table.h"
 #include "host/report/units.h"
 
 namespace ironcl::cli {

@@ -2,12 +2,6 @@
 // What compare found, as JSON and as text. Next door: host/layer/judge.h (the data).
 #pragma once
 
-#include <boost/json.hpp>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <vector>
-
 #include "host/cli/command.h"
 #include "host/layer/judge.h"
 #include "host/layer/selection.h"

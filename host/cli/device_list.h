@@ -2,9 +2,6 @@
 // Devices by URI, and what to say where there is none.
 #pragma once
 
-#include <string>
-#include <vector>
-
 #include "host/include/ironcl/ironcl.hpp"
 
 namespace ironcl::cli {

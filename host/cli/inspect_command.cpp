@@ -2,8 +2,6 @@
 // ironcl inspect: the linear layers of a checkpoint, and what in it is not quantised; for people, every layer or a
 // line for each kind of them, and for programs.
 
-#include <algorithm>
-#include <map>
 #include <unordered_set>
 
 #include "host/checkpoint/block.h"

@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <cstdio>
 #include <exception>
-#include <filesystem>
 #include <new>
 
 #include "host/checkpoint/error.h"

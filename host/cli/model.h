@@ -5,11 +5,6 @@
 #pragma once
 
 #include <boost/json/object.hpp>
-#include <cstddef>
-#include <cstdint>
-#include <filesystem>
-#include <optional>
-#include <string>
 
 #include "host/cli/parse_option.h"
 #include "host/cli/shape_options.h"

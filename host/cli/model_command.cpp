@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl model: what the published fp8 kernel would cost on a TPU, by the Ironwood model; block sizes; schedules.
 
-#include <map>
-
 #include "backends/words.h"
 #include "host/checkpoint/model.h"
 #include "host/cli/command.h"

@@ -2,7 +2,6 @@
 // A layer of experts on the Ironwood model.
 #include "host/cli/model.h"
 
-#include <algorithm>
 #include <limits>
 
 #include "host/cli/command.h"

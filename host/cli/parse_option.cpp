@@ -2,7 +2,6 @@
 // Shared options, and option texts as values.
 #include "host/cli/parse_option.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "backends/words.h"

@@ -7,10 +7,8 @@
 
 #include <CLI/CLI.hpp>
 #include <boost/json/value.hpp>
-#include <optional>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include "backends/numerics/bounds.h"
 #include "backends/numerics/formats.h"

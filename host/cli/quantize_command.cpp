@@ -2,10 +2,7 @@
 // ironcl quantize: a checkpoint folder into a quantised one, into another format, or back.
 
 #include <cmath>
-#include <functional>
 #include <limits>
-#include <map>
-#include <mutex>
 
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/names.h"

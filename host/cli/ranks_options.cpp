@@ -2,18 +2,11 @@
 // Ranks of a command, and who would hold what of a checkpoint.
 #include "host/cli/ranks_options.h"
 
-#include <algorithm>
-#include <chrono>
-#include <cmath>
-#include <cstdio>
-#include <map>
-
 #include "backends/words.h"
 #include "host/cli/command.h"
 #include "host/cli/compare_report.h"
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
-#include "host/layer/layer_problem.h"
 #include "host/layer/selection.h"
 #include "host/report/table.h"
 

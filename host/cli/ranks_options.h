@@ -3,12 +3,6 @@
 // thread for each --device.
 #pragma once
 
-#include <functional>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "host/checkpoint/model.h"
 #include "host/ranks/spread.h"
 

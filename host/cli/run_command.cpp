@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl run: one layer on one device, the result as safetensors.
 
-#include <algorithm>
-#include <cstdio>
-
 #include "host/checkpoint/safetensors_writer.h"
 #include "host/cli/activation_options.h"
 #include "host/cli/command.h"

@@ -2,10 +2,7 @@
 // Shapes, rows and types to measure.
 #include "host/cli/shape_options.h"
 
-#include <algorithm>
-
 #include "backends/words.h"
-#include "host/checkpoint/model.h"
 #include "host/cli/command.h"
 #include "host/cli/parse_option.h"
 

@@ -3,14 +3,6 @@
 // or range. Next door: host/tuning/shapes.h (known models), host/report/problem.h (the problem line).
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <optional>
-#include <set>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "host/layer/layer_problem.h"
 #include "host/layer/selection.h"
 #include "host/report/problem.h"

@@ -2,10 +2,8 @@
 // ironcl tune: finds the fastest right configuration of each shape on a device and keeps it in tuned tables.
 // Next door: host/tuning/search.h (one problem), host/tuning/product.h (its table).
 
-#include <algorithm>
 #include <cmath>
 #include <csignal>
-#include <functional>
 
 #include "host/cli/command.h"
 #include "host/cli/device_list.h"

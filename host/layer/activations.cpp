@@ -2,15 +2,8 @@
 // Bringing A into the form that a layer wants, and reading it.
 #include "host/layer/activations.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <span>
-#include <stdexcept>
 
-#include "backends/numerics/casts.h"
 #include "host/checkpoint/matrix.h"
 #include "host/layer/synthetic.h"
 

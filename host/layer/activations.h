@@ -3,12 +3,6 @@
 // outputs are. Next door: layer_problem.h (how A enters a product).
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "host/checkpoint/model.h"
 #include "host/layer/layer_problem.h"
 

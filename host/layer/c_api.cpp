@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C door of checkpoints (checkpoint.h): checks structs, turns what is thrown into a status. Part of libironcl.
-#include <cstddef>
-#include <memory>
-#include <stdexcept>
-#include <utility>
 
 #include "host/boundary/structs.h"
 #include "host/include/ironcl/ironcl.hpp"

@@ -4,9 +4,6 @@
 
 #include <deque>
 #include <mutex>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "host/checkpoint/model.h"
 #include "host/include/ironcl/checkpoint.h"

@@ -2,12 +2,6 @@
 // A list on a device with what its calls bring.
 #include "host/layer/execution.h"
 
-#include <algorithm>
-#include <array>
-#include <numeric>
-#include <stdexcept>
-
-#include "backends/numerics/casts.h"
 #include "host/report/units.h"
 
 namespace ironcl::layer {

@@ -3,13 +3,6 @@
 // them in a cache. Next door: runner.h, operands.h (what a problem is made from), expected.h and judge.h.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <string>
-#include <vector>
-
 #include "backends/numerics/bounds.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/expected.h"

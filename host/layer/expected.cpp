@@ -2,13 +2,6 @@
 // Results against bounds; the oracle of sampled rows, and comparing with it.
 #include "host/layer/expected.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <cmath>
-#include <stdexcept>
-
-#include "backends/numerics/casts.h"
 #include "backends/numerics/collector.h"
 #include "host/report/units.h"
 

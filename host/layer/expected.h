@@ -3,13 +3,6 @@
 // judge.h (every row, several devices).
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "backends/numerics/bounds.h"
 #include "host/layer/operands.h"
 #include "host/layer/oracle.h"

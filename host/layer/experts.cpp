@@ -2,12 +2,7 @@
 // A layer of experts: the weights of its list, and the spans of its calls.
 #include "host/layer/experts.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "host/layer/operands.h"
-#include "host/report/problem.h"
 
 namespace ironcl::layer {
 namespace {

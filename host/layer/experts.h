@@ -3,8 +3,6 @@
 // experts_source.h (what it is made from), docs/experts.md (the steps).
 #pragma once
 
-#include <cstdint>
-
 #include "host/include/ironcl/checkpoint.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/experts_source.h"

@@ -2,13 +2,8 @@
 // Reading x and routings.
 #include "host/layer/experts_input.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
-#include <cstring>
 
-#include "backends/numerics/casts.h"
 #include "host/checkpoint/matrix.h"
 
 namespace ironcl::layer {

@@ -3,10 +3,6 @@
 // activations.h.
 #pragma once
 
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "host/layer/activations.h"
 #include "host/layer/expected.h"
 #include "host/layer/oracle.h"

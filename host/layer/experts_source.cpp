@@ -2,10 +2,7 @@
 // The matrices of a layer of experts: as a checkpoint has them, and one after another.
 #include "host/layer/experts_source.h"
 
-#include <algorithm>
-
 #include "backends/numerics/casts.h"
-#include "backends/numerics/checked.h"
 #include "host/layer/layer_problem.h"
 
 namespace ironcl::layer {

@@ -3,13 +3,6 @@
 // experts.h (on a device).
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "backends/numerics/experts.h"
 #include "backends/numerics/operand.h"
 #include "host/checkpoint/model.h"

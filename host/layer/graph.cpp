@@ -2,10 +2,7 @@
 // Writing lists down, and finding what of a list a call runs.
 #include "host/layer/graph.h"
 
-#include <algorithm>
-
 #include "backends/numerics/casts.h"
-#include "backends/numerics/checked.h"
 #include "host/layer/operands.h"
 
 namespace ironcl::layer {

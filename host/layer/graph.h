@@ -16,14 +16,7 @@
 // Three parts walk the list: runner.h on a device, oracle.h in f64, judge.h value by value.
 #pragma once
 
-#include <fmt/format.h>
-
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <utility>
 #include <variant>
-#include <vector>
 
 #include "backends/numerics/experts.h"
 #include "host/include/ironcl/ironcl.hpp"

@@ -3,17 +3,10 @@
 // another, and experts that no token chose.
 #include "host/layer/judge.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <bit>
 #include <cmath>
-#include <numeric>
-#include <set>
 
-#include "backends/numerics/casts.h"
 #include "backends/numerics/experts_oracle.h"
-#include "backends/numerics/scale_grid.h"
 #include "host/report/units.h"
 
 namespace ironcl::layer {

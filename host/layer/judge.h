@@ -2,12 +2,6 @@
 // One layer on several devices: against the f64 oracle, each other, and another program's outputs. Data only.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "backends/numerics/bounds.h"
 #include "backends/numerics/oracle.h"
 #include "host/include/ironcl/ironcl.hpp"

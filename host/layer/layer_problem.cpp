@@ -2,11 +2,6 @@
 // A layer of a checkpoint as a problem.
 #include "host/layer/layer_problem.h"
 
-#include <algorithm>
-
-#include "backends/numerics/casts.h"
-#include "backends/numerics/quantize.h"
-
 namespace ironcl::layer {
 
 using checkpoint::ActivationScheme;

@@ -3,10 +3,6 @@
 // Next door: activations.h (A itself).
 #pragma once
 
-#include <cstddef>
-#include <optional>
-#include <vector>
-
 #include "host/checkpoint/model.h"
 #include "host/layer/operands.h"
 #include "host/report/problem.h"

@@ -2,9 +2,6 @@
 // Operands as the oracle takes them.
 #include "host/layer/operands.h"
 
-#include "backends/numerics/checked.h"
-#include "backends/numerics/quantize.h"
-
 namespace ironcl::layer {
 
 using numerics::DType;

@@ -3,11 +3,6 @@
 // layer_problem.h (of a layer), execution.h (on a device).
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <vector>
-
 #include "backends/numerics/casts.h"
 #include "host/report/problem.h"
 

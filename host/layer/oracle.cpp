@@ -2,16 +2,9 @@
 // A list in f64, operation by operation, with the bounds of its values.
 #include "host/layer/oracle.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <stdexcept>
 
-#include "backends/numerics/casts.h"
 #include "backends/numerics/experts_oracle.h"
-#include "backends/numerics/quantize.h"
 #include "host/layer/oracle_steps.h"
 
 namespace ironcl::layer {

@@ -3,14 +3,6 @@
 // layer of experts"). Next door: graph.h (the list), judge.h (a device against it).
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <map>
-#include <span>
-#include <string>
-#include <utility>
-#include <vector>
-
 #include "backends/numerics/bounds.h"
 #include "backends/numerics/oracle.h"
 #include "host/layer/graph.h"

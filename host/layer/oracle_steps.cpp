@@ -2,10 +2,7 @@
 // Steps of the oracle.
 #include "host/layer/oracle_steps.h"
 
-#include <algorithm>
 #include <cmath>
-
-#include "backends/numerics/casts.h"
 
 namespace ironcl::layer {
 namespace {

@@ -2,11 +2,7 @@
 // What the oracle's operations are made of. Private to oracle.cpp.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
 #include <limits>
-#include <span>
-#include <vector>
 
 #include "backends/numerics/operand.h"
 #include "backends/numerics/quantize.h"

@@ -2,11 +2,8 @@
 // A list of operations through the plugin's table: one function creates an operation, one enqueues it.
 #include "host/layer/runner.h"
 
-#include <algorithm>
-
 #include "backends/numerics/casts.h"
 #include "host/layer/operands.h"
-#include "host/report/problem.h"
 
 namespace ironcl::layer {
 namespace {

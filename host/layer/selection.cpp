@@ -2,16 +2,12 @@
 // Layers by name, and those that are left out by what is wrong with them.
 #include "host/layer/selection.h"
 
-#include <fmt/format.h>
 #include <fnmatch.h>
 
-#include <algorithm>
 #include <boost/algorithm/string/replace.hpp>
 #include <boost/algorithm/string/trim.hpp>
 #include <boost/json.hpp>
 #include <cctype>
-#include <map>
-#include <utility>
 
 #include "backends/words.h"
 #include "host/report/suggest.h"

@@ -3,11 +3,6 @@
 #pragma once
 
 #include <boost/json/array.hpp>
-#include <cstddef>
-#include <filesystem>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "host/checkpoint/model.h"
 

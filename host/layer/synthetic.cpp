@@ -2,21 +2,9 @@
 // Numbers drawn from Student's t with four degrees of freedom.
 #include "host/layer/synthetic.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
 #include <cmath>
-#include <cstring>
-#include <numeric>
 #include <random>
-#include <stdexcept>
-#include <string>
 #include <tuple>
-
-#include "backends/numerics/casts.h"
-#include "backends/numerics/checked.h"
-#include "backends/numerics/quantize.h"
 
 namespace ironcl::layer {
 namespace {

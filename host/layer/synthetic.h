@@ -3,11 +3,6 @@
 // experts_source.h.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <vector>
-
 #include "host/layer/experts_input.h"
 #include "host/layer/experts_source.h"
 #include "host/layer/operands.h"

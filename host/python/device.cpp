@@ -7,10 +7,7 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstring>
 #include <new>
-#include <span>
-#include <utility>
 
 #include "host/python/log.h"
 

@@ -4,16 +4,11 @@
 #pragma once
 
 #include <atomic>
-#include <cstdint>
 #include <cstdlib>
 #include <exception>
 #include <map>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
 #include <tuple>
-#include <vector>
 
 #include "ironcl/checkpoint.hpp"
 

@@ -4,10 +4,6 @@
 #include <nanobind/nanobind.h>
 #include <xla/ffi/api/ffi.h>
 
-#include <map>
-#include <memory>
-#include <mutex>
-
 #include "host/python/device.h"
 
 namespace nb = nanobind;

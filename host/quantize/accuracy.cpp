@@ -3,9 +3,7 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <bit>
-#include <numeric>
 
 #include "backends/numerics/quantize_run.h"
 

@@ -2,11 +2,6 @@
 // What ways of quantising cost, side by side: of a matrix of weights, and of its product with activations.
 #pragma once
 
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "host/quantize/codec.h"
 #include "host/quantize/scheme.h"
 

@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/quantize/calibration.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <stdexcept>
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/quantize_run.h"

@@ -2,12 +2,6 @@
 // Static scales of activations: from recorded activations, the largest magnitude that a scale does not clip.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <span>
-#include <string_view>
-#include <vector>
-
 #include "host/quantize/plan.h"
 
 namespace ironcl::quantize {

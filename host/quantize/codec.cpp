@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/quantize/codec.h"
 
-#include <algorithm>
 #include <array>
 #include <bit>
 #include <cmath>

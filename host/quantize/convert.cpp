@@ -1,27 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/quantize/convert.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
 #include <atomic>
 #include <bit>
 #include <boost/algorithm/string/replace.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/interprocess/sync/file_lock.hpp>
-#include <boost/json.hpp>
 #include <cstring>
 #include <exception>
-#include <mutex>
-#include <set>
 #include <thread>
 
 #include "backends/numerics/quantize_run.h"
 #include "host/checkpoint/folder.h"
 #include "host/checkpoint/json_input.h"
-#include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/units.h"
 

@@ -6,12 +6,7 @@
 // a later run with the same wishes keeps the files that are done.
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
 #include <functional>
-#include <memory>
-#include <string>
-#include <vector>
 
 #include "host/quantize/codec.h"
 #include "host/quantize/plan.h"

@@ -1,13 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/quantize/plan.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <set>
-#include <unordered_map>
-
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/stacked.h"
 #include "host/checkpoint/tensor_index.h"

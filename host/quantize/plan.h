@@ -3,13 +3,6 @@
 // Next door: convert.h (does it).
 #pragma once
 
-#include <cstdint>
-#include <map>
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "host/checkpoint/model.h"
 #include "host/checkpoint/safetensors_writer.h"
 #include "host/quantize/scheme.h"

@@ -5,11 +5,8 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <boost/json.hpp>
-#include <optional>
-#include <stdexcept>
 
 namespace ironcl::quantize {
 namespace {

@@ -5,7 +5,6 @@
 
 #include <boost/json/object.hpp>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "backends/numerics/formats.h"

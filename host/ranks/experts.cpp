@@ -2,14 +2,6 @@
 // Experts over ranks: which operations of the list run where, and which values travel.
 #include "host/ranks/experts.h"
 
-#include <algorithm>
-#include <utility>
-
-#include "backends/numerics/casts.h"
-#include "backends/numerics/quantize.h"
-#include "host/layer/experts.h"
-#include "host/layer/operands.h"
-
 namespace ironcl::ranks {
 namespace {
 

@@ -4,11 +4,6 @@
 // the slots, as one device does. Next door: host/include/ironcl/ranks.hpp, host/layer/graph.h.
 #pragma once
 
-#include <memory>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "host/include/ironcl/ranks.hpp"
 #include "host/layer/execution.h"
 #include "host/layer/experts_source.h"

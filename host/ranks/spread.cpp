@@ -2,10 +2,6 @@
 // Layers over ranks, with what the judge needs.
 #include "host/ranks/spread.h"
 
-#include <fmt/format.h>
-
-#include "backends/numerics/checked.h"
-#include "host/layer/operands.h"
 #include "host/ranks/experts.h"
 
 namespace ironcl::ranks {

@@ -3,14 +3,6 @@
 // result. Next door: host/include/ironcl/ranks.hpp, experts.h, host/layer/judge.h.
 #pragma once
 
-#include <algorithm>
-#include <functional>
-#include <memory>
-#include <numeric>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "host/include/ironcl/ranks.hpp"
 #include "host/layer/judge.h"
 

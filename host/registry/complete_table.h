@@ -4,12 +4,6 @@
 // slot. Source of the idea: the layer tables of the OpenCL ICD loader; IREE issue 19223 is what happens without it.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <cstdint>
-#include <cstdio>
-#include <cstring>
-#include <string_view>
 #include <vector>
 
 #include "host/boundary/structs.h"

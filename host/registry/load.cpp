@@ -3,9 +3,6 @@
 
 #include <dlfcn.h>
 
-#include <cstddef>
-#include <exception>
-
 #include "host/registry/complete_table.h"
 #include "host/registry/registry.h"
 

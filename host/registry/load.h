@@ -4,9 +4,6 @@
 #pragma once
 
 #include <deque>
-#include <filesystem>
-#include <memory>
-#include <string>
 
 #include "host/include/ironcl/ironcl.h"
 #include "host/registry/search.h"

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/registry/log.h"
 
-#include <algorithm>
 #include <chrono>
-#include <cstdio>
-#include <stdexcept>
 
 #include "host/report/search.h"
 

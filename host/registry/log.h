@@ -6,11 +6,7 @@
 
 #include <atomic>
 #include <boost/regex.hpp>
-#include <cstdint>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <string_view>
 
 #include "host/registry/text.h"
 

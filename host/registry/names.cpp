@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // The names of statuses, reasons, steps and outcomes, as reports and logs print them.
-#include <cstddef>
 
 #include "host/include/ironcl/ironcl.h"
 #include "host/registry/uri.h"

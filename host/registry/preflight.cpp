@@ -5,14 +5,10 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <boost/dll/library_info.hpp>
 #include <boost/interprocess/file_mapping.hpp>
 #include <boost/interprocess/mapped_region.hpp>
 #include <cerrno>
-#include <cstring>
-#include <string_view>
-#include <system_error>
 
 #include "host/registry/load.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/registry/registry.h"
 
-#include <algorithm>
 #include <cstdlib>
 
 namespace ironcl::registry {

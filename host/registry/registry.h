@@ -3,13 +3,7 @@
 // (select.cpp). Next door: c_api.cpp (the C door), load.h (one file).
 #pragma once
 
-#include <deque>
-#include <memory>
-#include <mutex>
-#include <optional>
 #include <set>
-#include <string>
-#include <vector>
 
 #include "host/include/ironcl/ironcl.h"
 #include "host/registry/load.h"

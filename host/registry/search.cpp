@@ -4,9 +4,6 @@
 #include <dlfcn.h>
 #include <sys/stat.h>
 
-#include <algorithm>
-#include <system_error>
-
 #include "host/include/ironcl/ironcl.h"
 
 namespace ironcl::registry {

@@ -3,10 +3,7 @@
 #pragma once
 
 #include <compare>
-#include <cstdint>
 #include <filesystem>
-#include <string>
-#include <vector>
 
 #include "host/registry/text.h"
 

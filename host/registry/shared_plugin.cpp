@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/registry/shared_plugin.h"
 
-#include <algorithm>
 #include <condition_variable>
 #include <map>
-#include <mutex>
 
 namespace ironcl::registry {
 

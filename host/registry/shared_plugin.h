@@ -2,11 +2,7 @@
 // load() and unload() of a plugin, once a process: registries that take the same plugin share it. Next door: load.h.
 #pragma once
 
-#include <exception>
 #include <memory>
-#include <string>
-#include <utility>
-#include <vector>
 
 #include "host/registry/log.h"
 

@@ -2,12 +2,6 @@
 // Small text helpers of the registry: lists, names, the status that carries a message. Next door: log.h, uri.h.
 #pragma once
 
-#include <fmt/format.h>
-
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "backends/words.h"
 #include "host/boundary/structs.h"
 #include "host/report/visible.h"

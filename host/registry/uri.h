@@ -2,12 +2,6 @@
 // Device URIs: PLUGIN, PLUGIN:INDEX, PLUGIN:TYPE, PLUGIN:TYPE:INDEX or auto. Next door: select.h.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "host/registry/text.h"
 
 namespace ironcl::registry {

@@ -4,15 +4,12 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
 #include <array>
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <set>
 
 #include "backends/words.h"
-#include "host/include/ironcl/fields.h"
 
 namespace ironcl::report {
 namespace {

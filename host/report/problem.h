@@ -16,13 +16,6 @@
 //   --src=bf16 --dt=e4m3fn:e4m3fn:f32 --scale=1x128:128x128 --scale-dt=f32:bf16 16x1024:1024x3072
 #pragma once
 
-#include <cstdint>
-#include <stdexcept>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
-
 #include "backends/problem.h"
 #include "host/include/ironcl/problem.hpp"
 

@@ -10,8 +10,6 @@
 #include <boost/algorithm/string/replace.hpp>
 #include <cstdlib>
 #include <stdexcept>
-#include <string_view>
-#include <utility>
 
 #include "host/report/json.h"
 #include "host/report/units.h"

@@ -3,10 +3,6 @@
 // timings of one thing.
 #pragma once
 
-#include <algorithm>
-#include <cstddef>
-#include <vector>
-
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/report/problem.h"
 

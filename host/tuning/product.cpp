@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/tuning/product.h"
 
-#include <boost/json.hpp>
 #include <cmath>
-#include <string>
-#include <utility>
 
 namespace ironcl::tuning {
 std::vector<Product> products_of(const layer::ExpertsForm& form, std::int64_t tokens) {

@@ -3,12 +3,6 @@
 // starts. Next door: search.h (finds the configuration), tables.h (the files).
 #pragma once
 
-#include <algorithm>
-#include <boost/json/object.hpp>
-#include <cstdint>
-#include <map>
-#include <vector>
-
 #include "host/layer/graph.h"
 #include "host/tuning/search.h"
 #include "host/tuning/tables.h"

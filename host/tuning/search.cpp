@@ -1,14 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/tuning/search.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cmath>
-#include <map>
-#include <memory>
 #include <random>
-#include <set>
 
 #include "host/report/units.h"
 

@@ -8,11 +8,6 @@
 // beat the rule of thumb by more than the noise of both.
 #pragma once
 
-#include <cstdint>
-#include <functional>
-#include <string>
-#include <vector>
-
 #include "host/layer/execution.h"
 #include "host/tuning/ceilings.h"
 #include "host/tuning/space.h"

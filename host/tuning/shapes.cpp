@@ -2,14 +2,6 @@
 // The layers of a model, from tables of published ones or a config.json.
 #include "host/tuning/shapes.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
-#include <boost/json.hpp>
-#include <cstdint>
-#include <stdexcept>
-
 #include "host/checkpoint/json_input.h"
 
 namespace ironcl::tuning {

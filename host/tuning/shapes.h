@@ -4,12 +4,6 @@
 // Next door: host/layer/execution.h (running one of them).
 #pragma once
 
-#include <cstdint>
-#include <filesystem>
-#include <string>
-#include <string_view>
-#include <vector>
-
 #include "host/layer/experts_source.h"
 
 namespace ironcl::tuning {

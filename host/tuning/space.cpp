@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/tuning/space.h"
 
-#include <algorithm>
 #include <boost/json.hpp>
-#include <stdexcept>
 
 namespace ironcl::tuning {
 namespace {

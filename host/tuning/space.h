@@ -4,12 +4,6 @@
 #pragma once
 
 #include <boost/json/object.hpp>
-#include <cstddef>
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "backends/numerics/bounds.h"
 #include "host/include/ironcl/ironcl.hpp"

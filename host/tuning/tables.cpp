@@ -6,8 +6,6 @@
 #include <fstream>
 #include <iterator>
 #include <mutex>
-#include <stdexcept>
-#include <string>
 
 #include "host/report/file.h"
 

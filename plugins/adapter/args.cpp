@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // One call of each kind of operation: how much it brings, and its operands as a list. Next door: spans.h (what is
 // checked of an operand), descs.cpp (the descriptions).
-#include <fmt/format.h>
-
-#include <algorithm>
 
 #include "plugins/adapter/spans.h"
 #include "plugins/adapter/validate.h"

@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of the descriptions of a GEMM, its weights and a quantiser. Next door: fields.h (checks of one field),
 // descs_experts.cpp (the other operations), args.cpp (calls).
-#include <fmt/format.h>
-
-#include <algorithm>
 
 #include "plugins/adapter/fields.h"
 #include "plugins/adapter/spans.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Checks of the descriptions of route, activate and combine. Next door: fields.h (checks of one field), args.cpp
 // (calls).
-#include <algorithm>
 #include <cmath>
 
 #include "plugins/adapter/fields.h"

@@ -1,9 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Entries about plugins, devices, queues, buffers, prepared weights and events. Next door: operations.cpp, entries.h.
-#include <fmt/format.h>
-
-#include <chrono>
-#include <cstdint>
 
 #include "plugins/adapter/entries.h"
 #include "plugins/adapter/handles.h"

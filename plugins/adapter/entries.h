@@ -3,8 +3,6 @@
 // they throw becomes a status in Entry. Next door: plugin_definition.h (puts them into a table).
 #pragma once
 
-#include <utility>
-
 #include "backends/interface.h"
 #include "host/boundary/structs.h"
 #include "host/include/ironcl/fields.h"

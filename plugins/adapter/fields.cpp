@@ -2,7 +2,6 @@
 // Checks of single fields. Next door: fields.h.
 #include "plugins/adapter/fields.h"
 
-#include <algorithm>
 #include <cmath>
 
 #include "plugins/adapter/validate.h"

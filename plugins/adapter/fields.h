@@ -3,13 +3,6 @@
 // throws as validate.h says. Next door: descs.cpp, descs_experts.cpp.
 #pragma once
 
-#include <fmt/format.h>
-
-#include <cstdint>
-#include <string>
-#include <string_view>
-#include <utility>
-
 #include "backends/interface.h"
 #include "host/boundary/structs.h"
 

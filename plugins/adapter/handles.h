@@ -7,10 +7,6 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <cstdint>
-#include <memory>
-#include <string_view>
-#include <variant>
 
 #include "backends/interface.h"
 #include "host/boundary/structs.h"

@@ -2,11 +2,9 @@
 // Loading, unloading and listing. Next door: instance.h.
 #include "plugins/adapter/instance.h"
 
-#include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include <cstdlib>
-#include <vector>
 
 #include "plugins/adapter/handles.h"
 

@@ -6,13 +6,8 @@
 #include <sys/types.h>
 
 #include <atomic>
-#include <cstdint>
 #include <initializer_list>
-#include <memory>
 #include <mutex>
-#include <optional>
-#include <string>
-#include <string_view>
 
 #include "backends/interface.h"
 #include "host/include/ironcl/plugin_ops.h"

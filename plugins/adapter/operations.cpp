@@ -1,9 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Entries about operations of all kinds: whether a device runs one, making it, running it. Next door: entries.cpp,
 // validate.h (what is checked).
-#include <fmt/format.h>
-
-#include <cstring>
 
 #include "plugins/adapter/entries.h"
 #include "plugins/adapter/handles.h"

@@ -2,10 +2,6 @@
 // Checks of spans and wait lists. Next door: spans.h.
 #include "plugins/adapter/spans.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "plugins/adapter/validate.h"
 
 namespace ironcl::adapter {

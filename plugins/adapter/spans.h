@@ -3,12 +3,7 @@
 // aligned, apart. Throws as validate.h says. Next door: args.cpp (the lists).
 #pragma once
 
-#include <cstdint>
 #include <initializer_list>
-#include <memory>
-#include <string>
-#include <string_view>
-#include <vector>
 
 #include "plugins/adapter/handles.h"
 

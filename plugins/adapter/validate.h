@@ -5,9 +5,6 @@
 // a newer header can have). The text names the field, what it is, what was expected, and what to do.
 #pragma once
 
-#include <cstdint>
-#include <string_view>
-
 #include "plugins/adapter/handles.h"
 
 namespace ironcl::adapter {

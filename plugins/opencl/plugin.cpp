@@ -3,13 +3,10 @@
 // given, an environment variable (docs/environment.md).
 #include <dlfcn.h>
 
-#include <algorithm>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
-#include <string>
-#include <vector>
 
 #include "backends/opencl/backend.h"
 #include "plugins/adapter/plugin_definition.h"

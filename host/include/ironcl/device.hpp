@@ -2,11 +2,7 @@
 // ironcl.hpp, part: devices. Next door: registry.hpp (finds them), problem.hpp (what they run).
 #pragma once
 
-#include <cstdint>
 #include <cstring>
-#include <memory>
-#include <string>
-#include <utility>
 
 #include "problem.hpp"
 

@@ -6,10 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
-#include <cstring>
 #include <numeric>
-#include <string>
-#include <utility>
 
 #include "operations.hpp"
 

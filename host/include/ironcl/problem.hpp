@@ -3,10 +3,7 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
 #include <span>
-#include <string>
-#include <utility>
 #include <vector>
 
 #include "fields.h"

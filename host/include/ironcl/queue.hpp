@@ -2,14 +2,6 @@
 // ironcl.hpp, part: bytes on a device, commands in order, and their completion. Next door: operations.hpp.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <memory>
-#include <span>
-#include <string>
-#include <type_traits>
-#include <utility>
-
 #include "operations.hpp"
 
 namespace ironcl {

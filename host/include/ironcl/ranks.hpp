@@ -16,8 +16,6 @@
 // layers belong to one thread. Ownership: group and transport must outlive the layers.
 #pragma once
 
-#include <functional>
-
 #include "ironcl.hpp"
 #include "transport.hpp"
 
