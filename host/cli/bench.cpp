@@ -209,13 +209,16 @@ void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, do
     row["of_copy_ceiling"] = bytes / ns * 1e9 / copy_bytes_per_second;
 }
 
-void time_chain(const Device& device, const std::function<void(Queue&)>& submit, std::size_t layers, double bytes,
-                const BenchSettings& settings, BenchRow& row) {
+void time_chain(const Device& device, const std::function<void(SequenceDesc&)>& record, std::size_t layers,
+                double bytes, const BenchSettings& settings, BenchRow& row) {
+  SequenceDesc calls;
+  for (std::size_t at = 0; at < layers; ++at) record(calls);
+  const Sequence sequence(device, calls);
   Queue queue(device);
-  std::vector<double> enqueueing;  // Until a call's last kernel was enqueued.
+  std::vector<double> enqueueing;  // Until the last kernel was enqueued.
   const auto run = [&] {
     const double start = report::now_ns();
-    for (std::size_t at = 0; at < layers; ++at) submit(queue);
+    queue.submit(sequence, {});
     enqueueing.push_back(report::now_ns() - start);
     queue.finish();
     layer::Timing timing;
@@ -264,8 +267,8 @@ void bench_chain(const Device& device, const std::vector<MeasuredLayer>& product
     add_check(row, worst);
     time_chain(
         device,
-        [&](Queue& queue) {
-          for (layer::Execution& product : chain) product.submit(queue);
+        [&](SequenceDesc& calls) {
+          for (layer::Execution& product : chain) product.record(calls);
         },
         layers, bytes, settings, row);
     row["products"] = static_cast<std::int64_t>(products.size());
@@ -304,7 +307,7 @@ void bench_mlp(const Device& device, const MeasuredLayer& gate_up, const Measure
     const std::vector<layer::PlanInfo> plans = runner.plans();
     row["variants"] = plans[0].variant + ", " + plans[1].variant;
     time_chain(
-        device, [&](Queue& queue) { call.submit(queue); }, layers,
+        device, [&](SequenceDesc& calls) { call.record(calls); }, layers,
         tuning::least_bytes_of(both) + tuning::least_bytes_of(down), settings, row);
   });
 }

@@ -41,7 +41,7 @@ class BenchCommand final : public Command {
     add_number(app, "--skew", settings_.skew, CLI::Range(0.0, 8.0),
                "with --tokens: exponent of Zipf's law by which tokens choose experts");
     app.add_option("--chain", chain_,
-                   "enqueue the named products of this many layers back to back, each with its own weights, and\n"
+                   "submit the named products of this many layers, each with its own weights, by one call, and\n"
                    "wait once, as a decode step does; prints host time per layer")
         ->check(CLI::Range(1, 4096))
         ->option_text("LAYERS");

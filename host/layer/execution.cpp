@@ -155,6 +155,12 @@ Call Execution::next_call() {
   return call;
 }
 
+void Execution::record() {
+  SequenceDesc call;
+  record(call);
+  sequence_ = {device_, call};
+}
+
 Timing Execution::run(const Call& call) {
   std::vector<Event> steps;
   const double before = now_ns();

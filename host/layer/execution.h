@@ -79,15 +79,12 @@ class Execution {
   /// What the last call left of a value that no caller brings: [rows, value.cols] in f64, scales applied.
   std::vector<double> left(ValueId value, std::int64_t rows);
 
-  /// From here on each call is the next one of now, recorded (Runner::record), and its time the host's.
-  void record() { sequence_ = runner_->record(next_call()); }
+  /// Adds a call on the next copy to a sequence.
+  void record(SequenceDesc& into) { runner_->record(next_call(), into); }
+  /// From here on each call is the next one of now, recorded, and its time the host's.
+  void record();
   /// The kernel that runs several of the recorded calls as one; empty: none does.
   std::string variant() const { return sequence_ ? sequence_.info().variant : ""; }
-  /// Enqueues one call on the next copy, without any event: Queue::finish() waits for it.
-  void submit(Queue& queue) {
-    if (sequence_) return queue.submit(sequence_, {});
-    runner_->submit(queue, next_call());
-  }
 
   const Runner& runner() const noexcept { return *runner_; }
   const Gemm& plan() const { return runner_->gemm(0); }       ///< The plan of a single product.

@@ -254,15 +254,6 @@ auto Runner::with_call(std::size_t index, const Binding& binding, std::vector<ir
       prepared_[index].object);
 }
 
-Event Runner::enqueue(Queue& queue, std::size_t operation, const Binding& binding, std::vector<ironcl_event> wait,
-                      bool wants_event) {
-  return with_call(operation, binding, std::move(wait), [&](const auto& object, const auto& args) {
-    if (wants_event) return queue.run(object, args);
-    queue.submit(object, args);
-    return Event();
-  });
-}
-
 const std::vector<std::size_t>& Runner::order_of(const Call& call) {
   std::vector<ValueId> given;
   for (const Bound& bound : call.bound)
@@ -287,25 +278,20 @@ Event Runner::enqueue(Queue& queue, const Call& call, std::vector<Event>* steps)
   Event last;
   for (const std::size_t& operation : order) {
     const bool is_last = &operation == &order.back();
-    last = enqueue(queue, operation, binding, std::exchange(wait, {}), is_last || steps != nullptr);
+    last = with_call(operation, binding, std::exchange(wait, {}), [&](const auto& object, const auto& args) {
+      if (is_last || steps != nullptr) return queue.run(object, args);
+      queue.submit(object, args);
+      return Event();
+    });
     if (!is_last && steps != nullptr) steps->push_back(std::move(last));
   }
   return last;
 }
 
-void Runner::submit(Queue& queue, const Call& call) {
+void Runner::record(const Call& call, SequenceDesc& into) {
   const Binding binding(*this, call);
-  std::vector<ironcl_event> wait = call.wait;
   for (const std::size_t operation : order_of(call))
-    enqueue(queue, operation, binding, std::exchange(wait, {}), false);
-}
-
-Sequence Runner::record(const Call& call) {
-  const Binding binding(*this, call);
-  SequenceDesc sequence;
-  for (const std::size_t operation : order_of(call))
-    with_call(operation, binding, {}, [&](const auto& object, const auto& args) { sequence.add(object, args); });
-  return {device_, sequence};
+    with_call(operation, binding, {}, [&](const auto& object, const auto& args) { into.add(object, args); });
 }
 
 }  // namespace ironcl::layer

@@ -56,10 +56,8 @@ class Runner {
 
   /// Enqueues one call; its event is the last operation's. `steps`, if given, gets those of all before it.
   Event enqueue(Queue& queue, const Call& call, std::vector<Event>* steps = nullptr);
-  /// The same without any event: Queue::finish() waits for it.
-  void submit(Queue& queue, const Call& call);
-  /// One call as an operation that needs no arguments. Of the runner's own values it leaves what a sequence promises.
-  Sequence record(const Call& call);
+  /// Adds one call to a sequence. Of the runner's own values it leaves what a sequence promises.
+  void record(const Call& call, SequenceDesc& into);
 
   const Graph& graph() const noexcept { return graph_; }
   const Device& device() const noexcept { return device_; }
@@ -87,9 +85,6 @@ class Runner {
   /// run(object, arguments) of one operation's call.
   template <class Consume>
   auto with_call(std::size_t operation, const Binding& binding, std::vector<ironcl_event> wait, Consume&& run);
-  /// No event is made, and the answer empty, unless `wants_event`.
-  Event enqueue(Queue& queue, std::size_t operation, const Binding& binding, std::vector<ironcl_event> wait,
-                bool wants_event);
 
   Device device_;
   Graph graph_;
