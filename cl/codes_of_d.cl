@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // codes_of_d.cl: D as codes with scales, made by the work-group that has the totals of a whole scale group of a row, bit for bit as quantize.cl
-// would make them of a D in f32. Part of epilogue.cl, for kernels that say so (Variant::d_columns).
+// would make them of a D in f32. Part of epilogue.cl, for kernels that say so (Variant::codes_of_d).
 // Set by the host, in place of a D_TYPE that is a float's:
 // D_SCALE_TYPE    1 6   f32, e8m0; scales of one row by d_cols columns, a multiple of 32 or past n
 // D_POWER_OF_TWO  0 1   scales are rounded up to a power of two
@@ -59,6 +59,39 @@ static inline void put_group(__global uchar* d, ulong at, __global uchar* ds, ul
   for (int run = before; run >= 0; --run)
     put_codes(d + at + (ulong)(column - run * width), last - run * stride, run == 0 ? count : width, scale);
 #endif
+}
+/// Of work-items that make the codes of a scale group together: `count` values side by side, 1 to 4. In pass 0 notes the bits of the largest,
+/// in pass 1 stores codes, and the group's first the scale. Not inline where dividing has a loop: PoCL 3.1 runs one that stands inside a
+/// condition for all work-items, and loses vectors on their way into a function.
+#if EXACT_DIVIDE
+static inline
+#else
+__attribute__((noinline))
+#endif
+void put_together(int pass, __local uint* amax, __global uchar* d, ulong at, __global uchar* ds, ulong scale_at, float v0, float v1, float v2,
+                  float v3, int count, bool is_first, uint d_floor) {
+  const float v[4] = {v0, v1, v2, v3};
+  if (pass == 0) {
+    atomic_max(amax, max(max(D_BITS(v0), D_BITS(v1)), max(D_BITS(v2), D_BITS(v3))));
+    return;
+  }
+#if D_GIVEN
+  const float scale = load_element(D_SCALE_TYPE, ds, scale_at);
+#define CODE_UNDER_SCALE(value) D_CODE(quotient_by_given(value, scale))
+#else
+  const float scale = scale_of_d(*amax, d_floor);
+  if (is_first) PUT_SCALE(D_SCALE_TYPE, ds, scale_at, scale);
+#ifdef QUICK_QUOTIENTS
+  const bool quick = in_reach(scale);
+  const float reciprocal = quick ? divide_exactly(1.0f, scale) : 0.0f;
+#define QUOTIENT_OF_D(value) (quick ? quotient(value, scale, reciprocal) : any_quotient(value, scale))
+#else
+#define QUOTIENT_OF_D(value) any_quotient(value, scale)
+#endif
+#define CODE_UNDER_SCALE(value) (D_BITS(scale) >= 0x7f800000u ? (uchar)D_NAN_CODE : D_CODE(QUOTIENT_OF_D(value)))
+#endif
+  for (int j = 0; j < 4; ++j)
+    if (j < count) d[at + (ulong)j] = CODE_UNDER_SCALE(v[j]);
 }
 // A run past the last column has no totals.
 #define ENDS_GROUP(column, width, count) ((count) > 0 && (D_GIVEN || ((column) + (width)) % d_cols == 0 || (column) + (count) >= OF_D(n)))

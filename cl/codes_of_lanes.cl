@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // codes_of_lanes.cl: D as codes with scales, of kernels for tensor cores: rows of values in local memory become codes, a row to eight
 // work-items, bit for bit those of codes_of_d.cl. Used by transposed_d.cl and gemm_wgmma_fp8.cl.
-// Set by the including file: COLUMNS_HELD, columns of a row of totals that lie there, 64 or 128, and LINE_FLOATS, from one row to the next.
+// Set by the including file: COLUMNS_HELD, columns of a row that lie there, a multiple of 32; LINE_FLOATS, from one row to the next; and
+// HOLDS_D where they are D's, activated already, and FIRST_COLUMN is, too.
 // Set by the host: those of codes_of_d.cl, and
 // D_SCALE_COLS  128   columns of D that a scale is for
 #ifdef D_SCALE_TYPE
@@ -10,10 +11,15 @@
 #ifndef D_SCALE_COLS
 #define D_SCALE_COLS 128
 #endif
+#if defined(ACTIVATION) && !defined(HOLDS_D)
+#define HELD_OF_D(columns) OF_D(columns)
+#else
+#define HELD_OF_D(columns) (columns)
+#endif
 // A work-item has four totals of each 32 columns.
 #define RUNS_HELD (COLUMNS_HELD / 32)
-#define RUNS_OF_SCALE (D_GIVEN ? 1 : OF_D(COLUMNS_HELD) % D_SCALE_COLS != 0 ? RUNS_HELD : D_SCALE_COLS / OF_D(32))
-#define VALUES_OF_RUN OF_D(4)
+#define RUNS_OF_SCALE (D_GIVEN ? 1 : HELD_OF_D(COLUMNS_HELD) % D_SCALE_COLS != 0 ? RUNS_HELD : D_SCALE_COLS / HELD_OF_D(32))
+#define VALUES_OF_RUN HELD_OF_D(4)
 
 /// Four codes that the quick quotients do not reach: seldom, so out of code that is unrolled.
 __attribute__((noinline)) uint far_codes(float4 v, float scale, uint finite)
@@ -35,12 +41,12 @@ __attribute__((noinline)) uint far_codes(float4 v, float scale, uint finite)
     UNROLL for (int i_ = 0; i_ < RUNS_HELD; ++i_)                                                                              \
       LOCAL_F4(v_[i_][0], v_[i_][1], v_[i_][2], v_[i_][3], (FROM) + (mine_ + 32 * i_) * 4u);                                   \
     UNROLL for (int of_ = 0; of_ < RUNS_HELD; of_ += RUNS_OF_SCALE) {                                                          \
-      const int first_ = (int)OF_D((FIRST_COLUMN) + mine_ + 32 * of_), all_ = (ENDS) ? 0 : (int)OF_D(n);                       \
+      const int first_ = (int)HELD_OF_D((FIRST_COLUMN) + mine_ + 32 * of_), all_ = (ENDS) ? 0 : (int)OF_D(n);                       \
       uint amax_ = 0, other_;                                                                                                  \
       UNROLL for (int i_ = 0; i_ < RUNS_OF_SCALE; ++i_) {                                                                      \
-        ACTIVATE_FOUR(v_[of_ + i_], ROW, first_ + (int)OF_D(32 * i_), BIASES)                                                  \
+        ACTIVATE_FOUR(v_[of_ + i_], ROW, first_ + (int)HELD_OF_D(32 * i_), BIASES)                                                  \
         UNROLL for (int e_ = 0; e_ < VALUES_OF_RUN; ++e_)                                                                      \
-          if (first_ + (int)OF_D(32 * i_) + e_ < all_) amax_ = max(amax_, D_BITS(v_[of_ + i_][e_]));                           \
+          if (first_ + (int)HELD_OF_D(32 * i_) + e_ < all_) amax_ = max(amax_, D_BITS(v_[of_ + i_][e_]));                           \
       }                                                                                                                        \
       const ulong scale_at_ = D_SCALE_AT(ROW, first_);                                                                         \
       float scale_ = 1.0f, reciprocal_ = 0.0f;                                                                                 \
@@ -58,7 +64,7 @@ __attribute__((noinline)) uint far_codes(float4 v, float scale, uint finite)
       }                                                                                                                        \
       UNROLL for (int i_ = 0; i_ < RUNS_OF_SCALE; ++i_) {                                                                      \
         const float *w_ = v_[of_ + i_];                                                                                        \
-        const int at_ = first_ + (int)OF_D(32 * i_), there_ = all_ - at_;                                                      \
+        const int at_ = first_ + (int)HELD_OF_D(32 * i_), there_ = all_ - at_;                                                      \
         uint word_;                                                                                                            \
         if (quick_)                                                                                                            \
           word_ = quick_codes((float2)(w_[0], w_[1]), scale_, reciprocal_) | quick_codes((float2)(w_[2], w_[3]), scale_, reciprocal_) << 16; \
@@ -80,7 +86,7 @@ __attribute__((noinline)) uint far_codes(float4 v, float scale, uint finite)
 #define REACH_OF_D
 #endif
 // Two gates, each before its up, as two values of D.
-#ifdef ACTIVATION
+#if HELD_OF_D(2) == 1
 #define codes_of_run ushort
 #define ACTIVATE_FOUR(V, ROW, COLUMN, BIASES)                                                                                         \
   (V)[0] = (COLUMN) < (int)OF_D(n) ? D_TOTAL(activated(bias, BIASES, n, COLUMN, (V)[0], (V)[1]), ROW, COLUMN) : 0.0f;                 \

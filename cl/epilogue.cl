@@ -84,20 +84,6 @@ static inline float16 activated_16(__global const uchar* bias, ulong bias_at, in
 #define ACTIVATE_ROW(of_row, column, count)
 #endif
 
-/// The same for sixteen columns from col on, of which `count` lie inside.
-static inline void store_16(__global uchar* d, ulong d_at, ulong ldd, __global const uchar* bias, ulong bias_at, int row, int col,
-                            int count, float16 totals) {
-#if AS_COMPUTED
-  if (count >= 16) {
-    store_elements16(D_TYPE, d, d_at + (ulong)row * ldd + (ulong)col, totals);
-    return;
-  }
-#endif
-  float each[16];
-  vstore16(totals, 0, each);
-  for (int j = 0; j < min(count, 16); ++j) store_d(d, d_at, ldd, bias, bias_at, row, col + j, each[j]);
-}
-
 // The same for `count` totals in local memory, from column `column` on, of runs of `width`; those of the row before them lie `stride` before. With
 // ACTIVATION columns, count and width are those of totals, multiples of 32.
 #ifdef D_SCALE_TYPE
@@ -129,6 +115,8 @@ static inline void store_16(__global uchar* d, ulong d_at, ulong ldd, __global c
     for (; j < OF_D(count); ++j) store_d(d, d_at, ldd, bias, bias_here, row, OF_D(column) + j, of_row[j]);           \
   }
 #endif
+
+#include "totals_of_tile.cl"
 
 // Four elements of D side by side from `to` on, whose values have been through D_VALUE.
 #if D_TYPE == TYPE_F32

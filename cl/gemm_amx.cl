@@ -416,21 +416,16 @@ void gemm_amx(GEMM_ARGS) {
 #endif
 #endif
 
+    // `sums` is free by now: a row's totals side by side, on their way to D.
+    const int block_columns = min(units * UNIT, n - first_n);
     for (int tile = 0; tile < tiles; ++tile) {
       const int first_row = here.first_row + tile * here.height;
-      for (int unit = 0; unit < units; ++unit) {
-        __local const float16* from = (__local const float16*)(totals + (unit * BLOCK_M + tile) * UNIT_SUMS);
-        const int col = first_n + unit * UNIT, count = n - col;
-        for (int i = 0; i < min(here.height, here.end_row - first_row); ++i) {
-#ifdef ACTIVATION
-          for (int pair = 0; pair < UNIT / 32 && 32 * pair < count; ++pair)
-            store_16(d, d_at, ldd, bias, bias_here, first_row + i, OF_D(col) + 16 * pair, 16,
-                     activated_16(bias, bias_here, n, OF_D(col) + 16 * pair, from[2 * pair * TILE_ROWS + i], from[(2 * pair + 1) * TILE_ROWS + i]));
-#else
-          for (int part = 0; part < UNIT / 16; ++part)
-            store_16(d, d_at, ldd, bias, bias_here, first_row + i, col + 16 * part, count - 16 * part, from[part * TILE_ROWS + i]);
-#endif
-        }
+      for (int i = 0; i < min(here.height, here.end_row - first_row); ++i) {
+        __local const float* from = totals + tile * UNIT_SUMS + i * 16;
+        for (int at = 0; at < units * UNIT; at += 16)
+          *(__local float16*)(sums + at) = *(__local const float16*)(from + at / UNIT * (BLOCK_M * UNIT_SUMS) + at % UNIT / 16 * TILE_SUMS);
+        for (int at = 0; at < block_columns; at += 32)
+          STORE_ROW(first_row + i, first_n + at, min(32, block_columns - at), sums + at, 32, 32)
       }
     }
   }

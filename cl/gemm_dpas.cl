@@ -62,6 +62,7 @@ void gemm_dpas(GEMM_ARGS) {
   // Of a K group: product by product, then row by row, eight words each.
   __local uint tiles[2][PRODUCTS * TILE_M * 8] __attribute__((aligned(32)));
   __local float scales_a[2][TILE_M] __attribute__((aligned(32)));
+  GROUP_MAGNITUDES(TILE_M, COLUMNS)
   DPAS_SCRATCH
   const int item = (int)get_local_id(0), lane = DPAS_LANE, sub_group = DPAS_SUB_GROUP;
   const int columns = (n + COLUMNS - 1) / COLUMNS;
@@ -160,23 +161,18 @@ void gemm_dpas(GEMM_ARGS) {
       }
     }
 
+    EACH_PASS {
+      START_PASS
 #pragma unroll
-    for (int i = 0; i < BLOCKS_M; ++i) {
+      for (int i = 0; i < BLOCKS_M; ++i) {
 #pragma unroll
-      for (int j = 0; j < WORK_N; ++j) {
-        float values[8];
-        vstore8(totals[i][j], 0, values);
-        const int column = first_n + (sub_group * WORK_N + j) * LANES + lane;
+        for (int j = 0; j < WORK_N; j += BLOCK_STEP) {
+          float values[BLOCK_STEP][8];
+          vstore8(totals[i][j], 0, values[0]);
+          vstore8(totals[i][j + BLOCK_STEP - 1], 0, values[BLOCK_STEP - 1]);
 #pragma unroll
-        for (int r = 0; r < 8; ++r) {
-          const int row = here.first_row + i * 8 + r;
-          if (row <= last_row && column < n) {
-#if SPLIT_K > 1
-            PARTIAL(part, scratch_rows, here.first_tile * TILE_M + i * 8 + r, column) = values[r];
-#else
-            store_d(d, d_at, ldd, bias, bias_here, row, column, values[r]);
-#endif
-          }
+          for (int r = 0; r < 8; ++r)
+            PUT_OF_BLOCKS(i * 8 + r, OF_D((sub_group * WORK_N + j) * LANES) + lane, values[0][r], values[BLOCK_STEP - 1][r]);
         }
       }
     }

@@ -435,6 +435,7 @@ static inline uint column_of(uint group, uint line) {
 __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_stream(GEMM_ARGS)
 {
   __local float parts[WARPS][COLUMNS][8 * T + 1];
+  GROUP_MAGNITUDES(8 * T, COLUMNS)
   WARP_SCRATCH
 #if defined(PTX_SM_80) && FOUR_BITS && A_SCALE_TYPE == 0 && TILE_M <= 8 && WARPS == 8
   // As many work-groups to a multiprocessor as one row of 7168 columns needs at once, with all registers that this leaves.
@@ -687,24 +688,27 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_s
       parts[warp][8 * j + (FOUR_BITS ? g : LINE_OF(e))][8 * u + (FOUR_BITS ? 2 * t + e : g)] = SUM(j, u, e);
     barrier(CLK_LOCAL_MEM_FENCE);
     // Lines of even number and the next ones are columns side by side: a gate and its up.
-    for (uint o = tid; o < OF_D(COLUMNS) * 8 * T; o += 32 * WARPS) {
-      const uint line = o % OF_D(COLUMNS) * (COLUMNS / OF_D(COLUMNS)), row = o / OF_D(COLUMNS);
+    EACH_PASS {
+      START_PASS
+      for (uint o = tid; o < OF_D(COLUMNS) * 8 * T; o += 32 * WARPS) {
+        const uint line = o % OF_D(COLUMNS) * (COLUMNS / OF_D(COLUMNS)), row = o / OF_D(COLUMNS);
 #if STAYS  // first_row and the like are the next unit's by now.
-      const uint group = (uint)here.column * NG + line / 8, column = column_of(group, line % 8), row_of_d = (uint)here.first_row + row;
-      if (row_of_d >= (uint)here.end_row || group >= (uint)groups || column >= (uint)n) continue;
+        const uint group = (uint)here.column * NG + line / 8, column = column_of(group, line % 8), row_of_d = (uint)here.first_row + row;
+        if (row_of_d >= (uint)here.end_row || group >= (uint)groups || column >= (uint)n) continue;
 #else
-      const uint column = column_of(first_group + line / 8, line % 8), row_of_d = first_row + row;
-      if (row >= rows || line / 8 >= there || column >= (uint)n) continue;
+        const uint column = column_of(first_group + line / 8, line % 8), row_of_d = first_row + row;
+        if (row >= rows || line / 8 >= there || column >= (uint)n) continue;
 #endif
-      float total = 0.f;
-      UNROLL for (int i = 0; i < WARPS; ++i) total += parts[i][line][row];
-      total *= unit;
+        float total = 0.f;
+        UNROLL for (int i = 0; i < WARPS; ++i) total += parts[i][line][row];
+        total *= unit;
 #ifdef ACTIVATION
-      float up = 0.f;
-      UNROLL for (int i = 0; i < WARPS; ++i) up += parts[i][line + 1][row];
-      total = activated(bias, bias_here, n, OF_D(column), total, up * unit);
+        float up = 0.f;
+        UNROLL for (int i = 0; i < WARPS; ++i) up += parts[i][line + 1][row];
+        total = activated(bias, bias_here, n, OF_D(column), total, up * unit);
 #endif
-      store_d(d, d_at, ldd, bias, bias_here, row_of_d, OF_D(column), total);
+        STORE_TOTAL(row, OF_D(column - (uint)here.column * COLUMNS), (int)row_of_d, (int)OF_D(column), total);
+      }
     }
 #ifdef GROUPED
     barrier(CLK_LOCAL_MEM_FENCE); // the next unit's parts go to the same memory

@@ -135,9 +135,9 @@
 // At which k of a K group: later where more of them would have to be kept.
 #define SCALES_FROM (GROUP == 128 ? 0 : GROUP - 16)
 #if UNIFORM
-#define SCALES_B 1
-#define IN_SCALES(i) 0
-#define SCALE_B(j, e) y[0]
+#define SCALES_B (OF_D(2) == 1 ? 2 : 1)  // Of gates and of ups, which are every second column.
+#define IN_SCALES(i) (i)
+#define SCALE_B(j, e) y[(e) % SCALES_B]
 #else
 #define SCALES_B (2 * NG)
 #define IN_SCALES(i) (16 * ((i) / 4) + 2 * ((i) / 2 % 2) + (i) % 2)
@@ -157,6 +157,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_mma_tile
 #if HALF_ROWS
   __local uchar half_stages[2 * HALFS_BYTES] __attribute__((aligned(128)));
 #endif
+  GROUP_MAGNITUDES(TILE_M, TILE_N)
   WARP_SCRATCH
   if (m <= 0) return;
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3;
@@ -242,6 +243,14 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_mma_tile
       }
     }
     // The sums of two groups of eight lines are four columns side by side.
+#if SPLIT_K == 1 && (defined(D_SCALE_TYPE) || defined(ACTIVATION))
+#define SUM_OUT(i) sum[j + (i) / 2][u / 2][2 * (u % 2) + (i) % 2]
+    EACH_PASS {
+      START_PASS
+      UNROLL for (int j = 0; j < NG; j += 2) UNROLL for (int u = 0; u < 2 * MT; ++u)
+        PUT_FOUR_TOTALS((int)(warp_row + 8 * u + g), (int)(warp_column + 8 * j + 4 * t), SUM_OUT(0), SUM_OUT(1), SUM_OUT(2), SUM_OUT(3));
+    }
+#else
     UNROLL for (int j = 0; j < NG; j += 2) {
       const uint column = first_column + warp_column + 8 * j + 4 * t;
 #if SPLIT_K > 1
@@ -268,6 +277,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_mma_tile
 #endif
       }
     }
+#endif
   }
 }
 

@@ -69,12 +69,22 @@
 #define UNROLL_WORDS _Pragma("unroll")
 #endif
 
+/// The sums of all slices of row i of those at once and a column.
+static inline float added(__local const float* sums, int i, int column) {
+  __local const float* of = sums + SUM(i, column / LANES) * ITEMS + column % LANES;
+  float value = of[0];
+#pragma unroll
+  for (int s = 1; s < SLICES; ++s) value += of[s * LANES];
+  return value;
+}
+
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void gemm_skinny(GEMM_ARGS) {
   // Two slots: one is filled while others still read the other one.
   __local float4 tiles[2][TILE_M * DEPTH * 4 * SLICES];
   __local float scales_a[2][TILE_M * SLICES];
   __local float sums[ROWS_AT_ONCE * WORK_N * ITEMS];
+  GROUP_MAGNITUDES(TILE_M, COLUMNS)
   const int item = (int)get_local_id(0), lane = item % LANES, slice = item / LANES;
   const int columns = (n + COLUMNS - 1) / COLUMNS;
   EACH_UNIT(columns * SPLIT_K) {
@@ -221,18 +231,12 @@ UNROLL_WORDS
       }
 #endif
       barrier(CLK_LOCAL_MEM_FENCE);
-      for (int at = item; at < ROWS_AT_ONCE * COLUMNS; at += ITEMS) {
-        const int i = at / COLUMNS, column = first_n + at % COLUMNS, row = here.first_row + first + i;
-        __local const float* of = sums + SUM(i, at % COLUMNS / LANES) * ITEMS + at % LANES;
-        float value = of[0];
-#pragma unroll
-        for (int s = 1; s < SLICES; ++s) value += of[s * LANES];
-        if (first + i < TILE_M && row <= last_row && column < n) {
-#if SPLIT_K > 1
-          PARTIAL(part, scratch_rows, here.first_tile * TILE_M + first + i, column) = value;
-#else
-          store_d(d, d_at, ldd, bias, bias_here, row, column, value);
-#endif
+      EACH_PASS {
+        START_PASS
+        for (int at = item; at < ROWS_AT_ONCE * OF_D(COLUMNS); at += ITEMS) {
+          const int i = at / OF_D(COLUMNS), column = at % OF_D(COLUMNS);
+          const float total = added(sums, i, BLOCK_STEP * column), up = BLOCK_STEP == 2 ? added(sums, i, 2 * column + 1) : 0.0f;
+          if (first + i < TILE_M) PUT_OF_BLOCKS(first + i, column, total, up);
         }
       }
     }

@@ -141,14 +141,6 @@ static inline void put_b(__local float* slot, int row, int at, chunk_b chunk) {
 }
 #endif
 
-#if SPLIT_K > 1
-#define STORE_IF_INSIDE(row, column, value) \
-  if ((row) <= last_m && (column) < n) PARTIAL(part, scratch_rows, here.first_tile * TILE_M + (row) - first_m, column) = (value);
-#else
-#define STORE_IF_INSIDE(row, column, value) \
-  if ((row) <= last_m && (column) < n) store_d(d, d_at, ldd, bias, bias_here, row, column, value);
-#endif
-
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void gemm_tiled(GEMM_ARGS) {
   __local element slots_a[SLOTS * (TILE_K / STEP) * TILE_M] __attribute__((aligned(16)));
@@ -158,6 +150,7 @@ void gemm_tiled(GEMM_ARGS) {
 #if TOTALS == 1
   __local float4 totals[WORK_M * QUADS_N][ITEMS];
 #endif
+  GROUP_MAGNITUDES(TILE_M, TILE_N)
   const int item = (int)get_local_id(0);
   // Thirty-two neighbours make a patch of 4 x 8 work-items. Each reads the same quads as a neighbour at a distance of one or two does:
   // hardware that serves a local read of 16 bytes by quarters of such a patch then serves two quarters at once.
@@ -330,17 +323,16 @@ void gemm_tiled(GEMM_ARGS) {
     }
     // No loop stands inside a condition that differs between work-items: PoCL 3.1 puts barriers of its own into loops, and then
     // runs such a loop for all of them.
+    EACH_PASS {
+      START_PASS
 #pragma unroll
-    for (int i = 0; i < WORK_M; ++i) {
-      const int row = first_m + i / QUAD_M * (TILE_M / QUADS_M) + item_m * QUAD_M + i % QUAD_M;
+      for (int i = 0; i < WORK_M; ++i) {
+        const int row = i / QUAD_M * (TILE_M / QUADS_M) + item_m * QUAD_M + i % QUAD_M;
 #pragma unroll
-      for (int q = 0; q < QUADS_N; ++q) {
-        const int column = first_n + q * (TILE_N / QUADS_N) + item_n * 4;
-        const float4 quad = TOTAL(i, q);
-        STORE_IF_INSIDE(row, column, quad.x)
-        STORE_IF_INSIDE(row, column + 1, quad.y)
-        STORE_IF_INSIDE(row, column + 2, quad.z)
-        STORE_IF_INSIDE(row, column + 3, quad.w)
+        for (int q = 0; q < QUADS_N; ++q) {
+          const float4 quad = TOTAL(i, q);
+          PUT_FOUR_TOTALS(row, q * (TILE_N / QUADS_N) + item_n * 4, quad.x, quad.y, quad.z, quad.w);
+        }
       }
     }
   }

@@ -100,6 +100,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1)))
 void gemm_wave(GEMM_ARGS) {
   __local uint4 tiles[2][TILE_K / 16 * PIECES_A_CHUNK * TILE_M];
   __local float scales_a[2][TILE_M] __attribute__((aligned(16)));
+  GROUP_MAGNITUDES(TILE_M, COLUMNS)
   WAVE_SCRATCH
   const int item = (int)get_local_id(0), lane = item % LANES, wave = item / LANES;
   const int line = lane % SIDE, part_of_k = lane / SIDE % PARTS;
@@ -216,23 +217,18 @@ void gemm_wave(GEMM_ARGS) {
       }
     }
 
+    EACH_PASS {
+      START_PASS
 #pragma unroll
-    for (int i = 0; i < BLOCKS_M; ++i) {
+      for (int i = 0; i < BLOCKS_M; ++i) {
 #pragma unroll
-      for (int j = 0; j < WORK_N; ++j) {
-        float values[SUMS];
-        VSTORE_SUMS(totals[i][j], 0, values);
-        const int column = first_n + (wave * WORK_N + j) * SIDE + line;
+        for (int j = 0; j < WORK_N; j += BLOCK_STEP) {
+          float values[BLOCK_STEP][SUMS];
+          VSTORE_SUMS(totals[i][j], 0, values[0]);
+          VSTORE_SUMS(totals[i][j + BLOCK_STEP - 1], 0, values[BLOCK_STEP - 1]);
 #pragma unroll
-        for (int v = 0; v < SUMS; ++v) {
-          const int in_tile = i * SIDE + SUM_ROW(v, lane), row = here.first_row + in_tile;
-          if (row <= last_row && column < n) {
-#if SPLIT_K > 1
-            PARTIAL(part, scratch_rows, here.first_tile * TILE_M + in_tile, column) = values[v];
-#else
-            store_d(d, d_at, ldd, bias, bias_here, row, column, values[v]);
-#endif
-          }
+          for (int v = 0; v < SUMS; ++v)
+            PUT_OF_BLOCKS(i * SIDE + SUM_ROW(v, lane), OF_D((wave * WORK_N + j) * SIDE) + line, values[0][v], values[BLOCK_STEP - 1][v]);
         }
       }
     }

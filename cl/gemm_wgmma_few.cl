@@ -26,6 +26,13 @@
 // Local memory, all of it of arrays of the kernel's own (docs/opencl.md): STAGES * ((TILE_M + TILE_N) * 128 + 528 + 16)
 // = 135424 B with the defaults.
 // Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.
+// What epilogue.cl takes of the work-items that are left at the end.
+#define TILE_ROW here.first
+#define TILE_END here.end
+#define TILE_COLUMN (col * TILE_N)
+#define TILE_ITEM tid
+#define TILE_ITEMS (128 * ROW_GROUPS)
+#define TILE_BARRIER() BAR_NAMED(2, TILE_ITEMS)
 #include "tile.cl"
 
 #ifndef TILE_M
@@ -71,6 +78,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fe
   __local uchar ring_[STAGES * STAGE_BYTES] __attribute__((aligned(1024)));
   __local uchar ring_scales[STAGES * SCALE_BYTES] __attribute__((aligned(16)));
   __local ulong bars[2 * STAGES];
+  GROUP_MAGNITUDES(TILE_M, TILE_N)
   if (m <= 0) return;
   const uint ring = LOCAL_ADDRESS(ring_), scales = LOCAL_ADDRESS(ring_scales), full = LOCAL_ADDRESS(bars), empty = full + 8 * STAGES;
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31;
@@ -133,10 +141,10 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fe
   float p[SUMS], sum[SUMS];
   UNROLL for (int i = 0; i < SUMS; ++i) p[i] = sum[i] = 0.f;
   _Pragma("unroll 1") for (uint kb = k_group; kb < blocks; kb += K_GROUPS) {
-    float s0, s1, column_scale;
+    float s0, s1, scale_b[2];  // With ACTIVATION those of gates and of ups, which are every second column.
     BAR_WAIT(full + 8 * stage, parity);
     LOCAL_F2(s0, s1, my_scales + stage * SCALE_BYTES);
-    LOCAL_F(column_scale, scales + 512u + stage * SCALE_BYTES);
+    LOCAL_F2(scale_b[0], scale_b[1], scales + 512u + stage * SCALE_BYTES);
     const ulong here_ = descriptor + stage * (STAGE_BYTES >> 4), a_ = here_ + of_rows, b_ = here_ + of_columns;
     WGMMA_FENCE();
     PRODUCT(p, a_, b_, 0);
@@ -147,12 +155,12 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fe
     WGMMA_WAIT(0);
     if (lane == 0) BAR_ARRIVE(empty + 8 * stage);
     NEXT_STAGE(K_GROUPS);
-    const float x = s0 * column_scale, y = s1 * column_scale;
+    const float x0 = s0 * scale_b[0], x1 = s0 * scale_b[BLOCK_STEP - 1], y0 = s1 * scale_b[0], y1 = s1 * scale_b[BLOCK_STEP - 1];
     // Volatile, as the wait before it is: the compiler does not know what the wait is for.
     UNROLL for (int j = 0; j < SUMS; j += 4)
-      asm volatile("fma.rn.f32 %0,%8,%4,%0; fma.rn.f32 %1,%8,%5,%1; fma.rn.f32 %2,%9,%6,%2; fma.rn.f32 %3,%9,%7,%3;"
+      asm volatile("fma.rn.f32 %0,%8,%4,%0; fma.rn.f32 %1,%9,%5,%1; fma.rn.f32 %2,%10,%6,%2; fma.rn.f32 %3,%11,%7,%3;"
                    : "+f"(sum[j]), "+f"(sum[j + 1]), "+f"(sum[j + 2]), "+f"(sum[j + 3])
-                   : "f"(p[j]), "f"(p[j + 1]), "f"(p[j + 2]), "f"(p[j + 3]), "f"(x), "f"(y));
+                   : "f"(p[j]), "f"(p[j + 1]), "f"(p[j + 2]), "f"(p[j + 3]), "f"(x0), "f"(x1), "f"(y0), "f"(y1));
   }
 #if K_GROUPS > 1
   // All K blocks are used, so the ring is free: the other groups' sums go there, and the first adds them up in order.
@@ -166,6 +174,13 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fe
   UNROLL for (uint g = 0; g < K_GROUPS - 1; ++g) UNROLL for (uint i = 0; i < SUMS; ++i) sum[i] += others[(g * SUMS + i) * (128u * ROW_GROUPS)];
 #endif
 
+#if defined(D_SCALE_TYPE) || defined(ACTIVATION)
+  EACH_PASS {
+    START_PASS
+    UNROLL for (int j = 0; j < SUMS; j += 8) UNROLL for (int h = 0; h < 4; h += 2)
+      PUT_FOUR_TOTALS(row_group * 64 + (warp & 3) * 16 + (lane >> 2) + 4 * h, (lane & 3) * 4 + 2 * j, sum[j + h], sum[j + h + 1], sum[j + h + 4], sum[j + h + 5]);
+  }
+#else
   const bool wide = ((d_at | ldd) & 3) == 0;
   const uint first_row = (uint)here.first + row_group * 64 + (warp & 3) * 16 + (lane >> 2), first_column = col * TILE_N + (lane & 3) * 4;
   UNROLL for (uint j = 0; j < SUMS / 8; ++j) {
@@ -178,6 +193,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fe
       else UNROLL for (uint e = 0; e < 4; ++e) if (column + e < (uint)n) store_d(d, d_at, ldd, bias, bias_here, (int)d_row, (int)(column + e), x[e]);
     }
   }
+#endif
 }
 #else
 // The kernel needs what PTX_SM_90 promises; without it this file is empty.

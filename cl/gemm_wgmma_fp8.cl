@@ -13,6 +13,7 @@
 //                +-------------+-------------+
 //            64  |             |             |   second warpgroup
 //                +-------------+-------------+
+// Where D is activated, the first product is of gates and the second of their ups, in runs of 128 columns of B.
 // D leaves through local memory, 16 rows a warp, by bulk copies too where its rows lie so: the next tile begins meanwhile.
 // Work-groups stay: each walks tiles of D, ROWS_TOGETHER tiles of rows beside one another. A last round that is half full or less is made
 // of tiles of half as many columns (256 columns, no parts of K); a sum does not depend on who makes it.
@@ -62,8 +63,12 @@
 #include "tile_order.cl"
 #ifdef D_SCALE_TYPE
 #define COLUMNS_HELD OUT_COLUMNS
+#define HOLDS_D
 #define LINE_FLOATS (OUT_LINE / 4)
 #include "codes_of_lanes.cl"
+#define WIDE_GROUPS (D_SCALE_COLS > 128 && !D_GIVEN)  // Of D in codes: they need all columns of a tile.
+#else
+#define WIDE_GROUPS 0
 #endif
 
 // Tiles whose columns begin and end within blocks of B, and so within those that have a scale.
@@ -75,7 +80,7 @@
 #define BEGIN_AT (TILE_N & -TILE_N)  // Tiles begin at multiples of this in a block of 128 columns.
 #define COLUMN_SCALES (BEGIN_AT >= 128 ? (TILE_N + 127) / 128 : (TILE_N - BEGIN_AT + 255) / 128)
 #define ONE_ITEM (SPLIT_K > 1 || TILE_N == 64)
-#define IN_HALVES (TILE_N == 256 && SPLIT_K == 1 && !SHARE)
+#define IN_HALVES (TILE_N == 256 && SPLIT_K == 1 && !SHARE && OF_D(2) == 2 && !WIDE_GROUPS)
 #define BLOCK_BYTES 8192u  // 64 rows or columns by 128 k.
 #define STAGE_BYTES (2 * BLOCK_BYTES + TILE_N * 128u)
 #define STAGES (TILE_N > 192 ? 3 : TILE_N > 144 ? 4 : TILE_N > 96 ? 5 : TILE_N > 64 ? 6 : 7)
@@ -90,7 +95,7 @@
 #endif
 // A warp's 16 rows of D on their way out, all columns of 16 bits: lines so far apart that four rows meet no bank twice.
 #ifdef D_SCALE_TYPE
-#define OUT_COLUMNS (TILE_N < 128 ? TILE_N : 128)  // D in codes: values of eight rows at a time.
+#define OUT_COLUMNS (IN_HALVES ? 128 : OF_D(TILE_N))  // D in codes: values of eight rows at a time.
 #define OUT_ROWS 8
 #else
 #define OUT_COLUMNS (TILE_N == 64 || D_BYTES == 2 ? TILE_N : TILE_N / 64 * 32)
@@ -392,13 +397,14 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   scheduled_tile here;
   uint d_col;
 // The rows and columns of D of this work-item in tile (row, col), and where the bias of its matrix begins.
-#if BIAS_TYPE != 0
   ulong bias_here;
-#define NOTE_BIAS() bias_here = bias_at + (ulong)here.matrix * (ulong)n
-#else
-#define NOTE_BIAS()
-#endif
-#define NOTE_PLACE() do { here = OF_TILE_OF_ROWS(row); here.first += (int)warp * 16; d_col = col * TILE_N; NOTE_BIAS(); } while (0)
+#define NOTE_PLACE()                                                                                                   \
+  do {                                                                                                                 \
+    here = OF_TILE_OF_ROWS(row);                                                                                       \
+    here.first += (int)warp * 16;                                                                                      \
+    d_col = OF_D(col * TILE_N);                                                                                        \
+    bias_here = bias_at + (ulong)here.matrix * (ulong)n;                                                               \
+  } while (0)
   // A warp's 16 rows of D on their way out, and this work-item's four columns of the first of them.
   const uint out_lines = LOCAL_ADDRESS(out_rows) + warp * OUT_BYTES, my_out = out_lines + (lane >> 2) * OUT_LINE + (lane & 3) * 4 * D_BYTES;
 #if D_BYTES == 4u
@@ -473,6 +479,21 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
   } while (0)
 #endif
 
+#ifdef ACTIVATION
+// The first product's totals are gates, the second's the ups of the same columns: D's values take the place of the gates.
+#define STORE_TILE()                                                                                                   \
+  do {                                                                                                                 \
+    NOTE_PLACE();                                                                                                      \
+    UNROLL for (int i = 0; i < 4 * CHUNKS; ++i) {                                                                      \
+      const int row_ = here.first + (int)(lane >> 2) + i % 4 / 2 * 8, c_ = (int)(d_col + (lane & 3) * 4) + i / 8 * 16 + i % 8 / 4 * 2 + i % 2; \
+      sum[i] = D_TOTAL(activated(bias, bias_here, n, c_, sum[i], sum[4 * CHUNKS + i]), row_, c_);                      \
+      sum[4 * CHUNKS + i] = 0.f;                                                                                       \
+    }                                                                                                                  \
+    STORE(0, OF_D(TILE_N));                                                                                            \
+  } while (0)
+#else
+#define STORE_TILE() STORE(0, TILE_N)
+#endif
 #if IN_PARTS
 #define PART_AT(Z) (scratch + scratch_at + (((ulong)(get_group_id(0) % rest_) * parts_ + (Z)) * (UNITS * 8 * 256u) + tid) * 4u)
 #define STORE_PART()                                                                                                                \
@@ -516,7 +537,7 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fp
     }
     if (PART_IS_TO_NOTE) NOTE_PART();
 #endif
-    STORE(0, TILE_N);
+    STORE_TILE();
   }
   if (IN_TURN && group == 0) BAR_NAMED(2, 256);  // The last one is nobody's.
 #if IN_PARTS

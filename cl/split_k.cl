@@ -45,6 +45,11 @@ static inline int2 place_of(int column, int tile, int columns, int tiles) {
 #define PARTIAL(part, rows, row, column) \
   scratch[scratch_at + ((ulong)(part) * (ulong)(rows) + (ulong)(row)) * (ulong)n_pad + (ulong)(column)]
 
+#if SPLIT_K > 1
+#undef PUT_TOTAL_
+#define PUT_TOTAL_(i, j, row, column, total) PARTIAL(part, scratch_rows, here.first_tile * TILE_M + (i), column) = (total)
+#endif
+
 // Work-group (columns, row), in a grouped problem (columns, tile): all its rows.
 #ifdef GROUPED
 #define REDUCED TILE_M

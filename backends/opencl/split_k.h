@@ -60,6 +60,8 @@ inline Variant variant_of_chunks(std::string name, std::string summary) {
   v.activations = [](const Tuning&, const Problem&) { return rows_form(64); };
   v.products = every_code();
   v.scratch_bytes = split_scratch;
+  v.codes_of_d = true;
+  v.gate_run = [](const Tuning& t, const Problem&) { return t["split_k"] == 1 ? 1 : 0; };
   return v;
 }
 

@@ -107,6 +107,20 @@ inline bool last_round_is_shared(std::int64_t tiles, double unshared, const Shar
          shared_rounds(tiles, s, p, f) < unshared;
 }
 
+/// Tiles that m rows may become.
+inline std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
+  return most_tiles(p, std::max<std::int64_t>(1, m), t["tile_m"]) * numerics::ceil_div(p.n, t["tile_n"]);
+}
+
+/// The launch of a kernel whose work-groups make items, tiles or parts of them, in turn; `one_item`: one each. With
+/// `share` any work-group may have a part.
+inline std::vector<Pass> passes_in_turn(const char* kernel, std::int64_t tiles, bool one_item, const Tuning& t,
+                                        const Features& f) {
+  const std::int64_t items = tiles * t["split_k"];
+  const std::int64_t at_once = t["share"] > 0 ? f.compute_units : std::min<std::int64_t>(items, f.compute_units);
+  return {{kernel, {one_item ? items : at_once, 1}, 384}};
+}
+
 /// Dense problems of more rows than few-row kernels have tiles for, whose tiles can be counted.
 inline bool tiles_are_counted(const Problem& p) { return p.m > 128 && !p.scheduled; }
 
@@ -155,6 +169,8 @@ inline Variant variant_of_tensor_cores(std::string name, std::string summary, co
   v.products = fp8_codes();
   v.products.push_back(integer_codes().front());
   v.trial = trial;
+  v.codes_of_d = true;
+  v.gate_run = [](const Tuning&, const Problem&) { return 1; };
   v.trial->in_child = v.trial->or_here = true;
   v.schedule = [](const Tuning& t) { return ScheduleShape{t["tile_m"], 1}; };
   v.weights = [](const Tuning&, const Problem&) { return swizzled_form(); };

@@ -108,9 +108,15 @@ std::pair<DType, DType> trial_codes(const Variant& variant) {
 }
 
 bool makes_codes_of_d(const Variant& variant, const Tuning& tuning, const Problem& problem) {
-  if (variant.d_columns == nullptr) return false;
-  const std::int64_t columns = variant.d_columns(tuning);
-  return holds_groups_of_d(problem, columns) || (problem.d_group() > problem.d_cols() && columns >= problem.n);
+  const auto has_more_than = [&](const char* tunable, int value) {
+    return tuning.contains(tunable) && tuning.at(tunable) > value;
+  };
+  // Kernels of one launch add their parts themselves.
+  const bool in_parts = has_more_than("share", 0) || (has_more_than("split_k", 1) && !variant.numbered_calls);
+  if (!variant.codes_of_d || in_parts) return false;
+  const std::int64_t columns = variant.block(tuning).columns;
+  return holds_groups_of_d(problem, columns) ||
+         (columns % 32 == 0 && problem.d_group() > problem.d_cols() && columns >= problem.n);
 }
 
 int gate_run(const Variant& variant, const Tuning& tuning, const Problem& problem) {

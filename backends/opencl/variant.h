@@ -82,6 +82,11 @@ bool holds_groups_of_d(const Problem& p, std::int64_t columns);
 /// The narrowest of `widths` that does; the first where none does, or none need be held.
 int width_for_d(const Problem& p, const std::vector<int>& widths);
 
+/// Bytes in which work-items find what is largest in the scale groups of D in a tile (cl/totals_of_tile.cl).
+inline std::int64_t magnitude_bytes(const Problem& p, std::int64_t rows, std::int64_t columns) {
+  return p.quantizes_d() ? rows * numerics::ceil_div(columns, 32) * 4 : 0;
+}
+
 inline std::int64_t one_work_item(const Tuning&) { return 1; }
 
 struct Variant {
@@ -120,9 +125,9 @@ struct Variant {
   bool (*schedules)(const Tuning&, const Problem&) = nullptr;
   /// It has the rows of a dense plan's last tile as a literal, LAST_ROWS, where these are fewer than tile() says.
   bool last_rows = false;
-  /// Columns side by side of a row of D whose totals a work-group has together, so that it makes the scales and codes
-  /// of a quantised D itself (cl/codes_of_d.cl); 0, or null: it does not.
-  std::int64_t (*d_columns)(const Tuning&) = nullptr;
+  /// It makes the scales and codes of a quantised D itself (cl/codes_of_d.cl), where a scale group lies in the
+  /// columns of block() and no other kernel adds parts of K.
+  bool codes_of_d = false;
   /// Of a D that is activated (Problem::gate) the columns of gates, and then of ups, that lie together in the weights
   /// of a kernel that activates it by itself (cl/epilogue.cl); 0, or null: it does not.
   int (*gate_run)(const Tuning&, const Problem&) = nullptr;
@@ -175,7 +180,7 @@ inline std::int64_t most_local(const Variant& variant, const Features& f) {
   return variant.own_local ? f.own_local_bytes : f.local_bytes;
 }
 
-/// Whether the kernel makes the codes of a quantised D (Variant::d_columns).
+/// Whether the kernel makes the codes of a quantised D (Variant::codes_of_d).
 bool makes_codes_of_d(const Variant& variant, const Tuning& tuning, const Problem& problem);
 
 /// Of a D that the kernel activates, Variant::gate_run; 0 where it does not, or no whole runs are in a half of B.

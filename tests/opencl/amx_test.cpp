@@ -207,16 +207,6 @@ Variant four_bits_by_hand() {
 /// of 512 bits, and with what decodes.
 class OpenClAmxByHand : public OwnKernels {};
 
-/// The first processor among the devices, where it has vectors of 512 bits, and with them what decodes.
-std::shared_ptr<backend::Device> cpu_with_wide_vectors(const Made& made) {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni"))
-    for (const auto& device : made.devices)
-      if (device->props().type == backend::DeviceType::cpu) return device;
-#endif
-  return nullptr;
-}
-
 TEST_F(OpenClAmxByHand, AreRight) {
   const Made made = with({tiles_by_hand, four_bits_by_hand});
   const auto device = cpu_with_wide_vectors(made);

@@ -85,6 +85,16 @@ class OwnKernels : public ::testing::Test {
   TempDir dir_;  ///< The copy.
 };
 
+/// The first processor among the devices, where it has vectors of 512 bits, and with them what decodes.
+inline std::shared_ptr<backend::Device> cpu_with_wide_vectors(const Made& made) {
+#if defined(__x86_64__)
+  if (__builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vbmi") && __builtin_cpu_supports("gfni"))
+    for (const auto& device : made.devices)
+      if (device->props().type == backend::DeviceType::cpu) return device;
+#endif
+  return nullptr;
+}
+
 /// A product with K groups of `group` on the side of A.
 inline Case problem(std::int64_t m, std::int64_t n, std::int64_t k, backend::DType a = backend::DType::e4m3fn,
                     backend::DType b = backend::DType::e4m3fn, std::int64_t group = 128) {

@@ -5,7 +5,7 @@
 
 #include "backends/numerics/quantize.h"
 #include "backends/opencl/gemm.h"
-#include "tests/opencl/harness.h"
+#include "tests/opencl/own_kernels.h"
 
 namespace ironcl::opencl::testing {
 namespace {
@@ -50,6 +50,13 @@ std::vector<Output> outputs() {
   gated.options = {{"variant", "gemm_stream"}, {"floats", "1"}, {"tile_m", "3"}, {"block_n", "256"}};
   Case gated_dots = gated;
   gated_dots.options = {{"variant", "gemm_bf16"}, {"floats", "1"}, {"tile_m", "3"}, {"block_n", "256"}};
+  Case skinny = tiled;
+  skinny.m = 5;
+  skinny.options = {{"variant", "gemm_skinny"}, {"tile_m", "4"}, {"lanes", "16"}, {"slices", "4"}, {"split_k", "1"}};
+  Case gated_skinny = skinny;
+  gated_skinny.n = 133, gated_skinny.activation = backend::Activation::silu;
+  Case gated_tiled = gated_skinny;
+  gated_tiled.m = 21, gated_tiled.options = tiled.options;
   Case later = tiled;
   later.activation = backend::Activation::swiglu_oai, later.activation_limit = 7;
   // On tensor cores of compute capability 9.0: whole tiles and others, rows of D at any byte.
@@ -82,7 +89,10 @@ std::vector<Output> outputs() {
        DType::f32,
        {1, 32},
        {.rounding = numerics::ScaleRounding::power_of_two}},
-      {of(wgmma, "gemm_wgmma_fp8", "0", nullptr, "192"), DType::e4m3fn, DType::f32, {1, 32}, {}, false},
+      {of(aligned, "gemm_wgmma_fp8", "0", nullptr, "256"), DType::e4m3fn, DType::f32, {1, 256}},
+      {of(gate, "gemm_wgmma_fp8", "0", nullptr, "256")},  // By the activation's own kernel.
+      {of(wgmma, "gemm_wgmma_fp8", "0", nullptr, "192"), DType::e4m3fn, DType::f32, {1, 32}},
+      {of(wgmma, "gemm_wgmma_fp8", "0", nullptr, "144"), DType::e4m3fn, DType::f32, {1, 32}, {}, false},
       {gated},
       {gated, DType::e5m2, DType::e8m0, {1, 64}},
       {gated, DType::e5m2, DType::f32, {0, 0}, {.given = true}},
@@ -99,7 +109,11 @@ std::vector<Output> outputs() {
       {dots, DType::i8, DType::e8m0, {1, 64}},
       {few_dots, DType::e4m3fn, DType::f32, {1, 32}},
       {few_dots, DType::e4m3fn, DType::f32, {1, 128}, {}, false},
-      {tiled, DType::e4m3fn, DType::f32, {1, 64}, {.rounding = numerics::ScaleRounding::power_of_two}, false},
+      {tiled, DType::e4m3fn, DType::f32, {1, 64}, {.rounding = numerics::ScaleRounding::power_of_two}},
+      {tiled, DType::e5m2, DType::f32, {0, 0}, {.given = true}},
+      {gated_tiled, DType::e4m3fn, DType::f32, {1, 32}},
+      {skinny, DType::e4m3fn, DType::e8m0, {1, 32}},
+      {gated_skinny, DType::i8, DType::f32, {1, 32}},
       {tiled, DType::i8, DType::f32, {16, 100}, {}, false},
       {tiled, DType::e4m3fn, DType::e8m0, {5, 100}, {.given = true}, false},
       {tiled, DType::e4m3fn, DType::e8m0, {1, 100}, {}, false},
@@ -111,53 +125,108 @@ std::vector<std::byte> filled(std::int64_t bytes) {
   return {static_cast<std::size_t>(bytes), std::byte{0x3c}};  // As an f32 0.0115, as e8m0 2^-67.
 }
 
+void expect_the_bytes_of_the_quantiser(backend::Device& device, const Output& o) {
+  const Case& c = o.c;
+  if (device.supports(desc_of(o)).reason == backend::Reason::device_feature) return;
+  Data data = make_data(c);
+  // A NaN of either type, in the second row: no scale group of it has a number.
+  const std::size_t row = data.a.size() / static_cast<std::size_t>(c.m);
+  data.a[row] = 0xff, data.a[row + 1] = 0x7f;
+  const Outcome plain = run(device, c, data);
+  expect_right(plain, c, device.props().name);
+  const std::vector<float> whole(plain.d.begin(), plain.d.end());
+
+  const backend::GemmDesc desc = desc_of(o);
+  ASSERT_EQ(device.supports(desc).text, "") << c.line();
+  const auto plan = device.create_gemm(desc);
+  const auto steps = dynamic_cast<const Gemm&>(*plan).step_names();
+  EXPECT_EQ(std::count(steps.begin(), steps.end(), "quantize D"), o.in_kernel ? 0 : 1) << c.line();
+  const auto queue = device.create_queue();
+  const auto upload = [&](const auto& bytes) {
+    backend::Span span{device.create_buffer(bytes.size()), 0, bytes.size()};
+    queue->write(span, bytes.data(), backend::HostSemantics::copied_before_return);
+    return span;
+  };
+  std::vector<std::byte> want = filled((c.m + 16) * desc.ldd);  // Rows past the last one stay as they are.
+  std::vector<std::byte> want_scales = filled(o.grid.scale_rows(c.m) * desc.d_scale.ld * numerics::size_of(o.stored));
+  backend::GemmArgs args;
+  args.m = c.m;
+  args.weights = device.prepare_weights(weights_desc(c, data, plan));
+  args.a = upload(data.a);
+  if (!data.a_scales.empty()) args.a_scale = upload(data.a_scales);
+  if (!data.bias.empty()) args.bias = upload(data.bias);
+  args.d = upload(want), args.d_scale = upload(want_scales);
+  ASSERT_EQ(plan->enqueue(queue, args)->wait(std::chrono::nanoseconds::max()), backend::Status::ok);
+  std::vector<std::byte> got(want.size()), got_scales(want_scales.size());
+  queue->read(args.d, got.data());
+  queue->read(args.d_scale, got_scales.data());
+  queue->finish();
+  numerics::quantize(DType::f32, whole.data(), c.m, c.n, c.n, o.grid, o.quantizer,
+                     {o.code, want.data(), desc.ldd, o.stored, want_scales.data(), desc.d_scale.ld});
+  EXPECT_TRUE(got == want) << c.line() << ": codes of " << o.grid.group_rows << "x" << o.grid.group_cols
+                           << " differ at "
+                           << std::mismatch(got.begin(), got.end(), want.begin()).first - got.begin();
+  EXPECT_TRUE(got_scales == want_scales) << c.line() << ": scales differ";
+}
+
 TEST(OpenClQuantisedOutput, HasTheBytesOfTheQuantiserOnTheF32OfTheSameKernel) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
-  backend::Device& device = *devices().front();
-  for (const Output& o : outputs()) {
-    const Case& c = o.c;
-    if (device.supports(desc_of(o)).reason == backend::Reason::device_feature) continue;
-    Data data = make_data(c);
-    // A NaN of either type, in the second row: no scale group of it has a number.
-    const std::size_t row = data.a.size() / static_cast<std::size_t>(c.m);
-    data.a[row] = 0xff, data.a[row + 1] = 0x7f;
-    const Outcome plain = run(device, c, data);
-    expect_right(plain, c, device.props().name);
-    const std::vector<float> whole(plain.d.begin(), plain.d.end());
+  for (const Output& o : outputs()) expect_the_bytes_of_the_quantiser(*devices().front(), o);
+}
 
-    const backend::GemmDesc desc = desc_of(o);
-    ASSERT_EQ(device.supports(desc).text, "") << c.line();
-    const auto plan = device.create_gemm(desc);
+// Kernels of units that the device may not have, by hand.
+class OpenClQuantisedOutputByHand : public OwnKernels {
+ protected:
+  /// D of `c` in codes of two groups in `columns` of totals, which its options hold; then gated, in one of as many.
+  static void expect_codes(backend::Device& device, Case c, std::int64_t columns = 128) {
+    c.ldd = c.n + kGap;
+    const numerics::ScaleGrid grid{1, columns / 2};
+    expect_the_bytes_of_the_quantiser(device, {c, DType::e4m3fn, DType::f32, grid});
+    expect_the_bytes_of_the_quantiser(device, {c, DType::e5m2, DType::f32, {0, 0}, {.given = true}});
+    c.n /= 2, c.ldd = c.n + kGap, c.activation = backend::Activation::silu, c.bias = DType::f32;
+    const Output gated{c, DType::e4m3fn, DType::f32, grid};
+    expect_the_bytes_of_the_quantiser(device, gated);
+    const auto plan = device.create_gemm(desc_of(gated));
     const auto steps = dynamic_cast<const Gemm&>(*plan).step_names();
-    EXPECT_EQ(std::count(steps.begin(), steps.end(), "quantize D"), o.in_kernel ? 0 : 1) << c.line();
-    const auto queue = device.create_queue();
-    const auto upload = [&](const auto& bytes) {
-      backend::Span span{device.create_buffer(bytes.size()), 0, bytes.size()};
-      queue->write(span, bytes.data(), backend::HostSemantics::copied_before_return);
-      return span;
-    };
-    std::vector<std::byte> want = filled((c.m + 16) * desc.ldd);  // Rows past the last one stay as they are.
-    std::vector<std::byte> want_scales =
-        filled(o.grid.scale_rows(c.m) * desc.d_scale.ld * numerics::size_of(o.stored));
-    backend::GemmArgs args;
-    args.m = c.m;
-    args.weights = device.prepare_weights(weights_desc(c, data, plan));
-    args.a = upload(data.a);
-    if (!data.a_scales.empty()) args.a_scale = upload(data.a_scales);
-    if (!data.bias.empty()) args.bias = upload(data.bias);
-    args.d = upload(want), args.d_scale = upload(want_scales);
-    ASSERT_EQ(plan->enqueue(queue, args)->wait(std::chrono::nanoseconds::max()), backend::Status::ok);
-    std::vector<std::byte> got(want.size()), got_scales(want_scales.size());
-    queue->read(args.d, got.data());
-    queue->read(args.d_scale, got_scales.data());
-    queue->finish();
-    numerics::quantize(DType::f32, whole.data(), c.m, c.n, c.n, o.grid, o.quantizer,
-                       {o.code, want.data(), desc.ldd, o.stored, want_scales.data(), desc.d_scale.ld});
-    EXPECT_TRUE(got == want) << c.line() << ": codes of " << o.grid.group_rows << "x" << o.grid.group_cols
-                             << " differ at "
-                             << std::mismatch(got.begin(), got.end(), want.begin()).first - got.begin();
-    EXPECT_TRUE(got_scales == want_scales) << c.line() << ": scales differ";
+    EXPECT_EQ(std::count(steps.begin(), steps.end(), "activate D"), 0) << c.line();
   }
+};
+
+Variant tiles_by_hand() { return another("tiles_by_hand", "gemm_amx"); }
+Variant tiled_by_hand() { return another("tiled_by_hand", "gemm_mma_tiled"); }
+Variant stream_by_hand() { return another("stream_by_hand", "gemm_mma_stream"); }
+Variant wave_by_hand() { return another("wave_by_hand", "gemm_wave"); }
+Variant dpas_by_hand() { return another("dpas_by_hand", "gemm_dpas"); }
+
+TEST_F(OpenClQuantisedOutputByHand, OfTilesOfX86) {
+  const Made made = with({tiles_by_hand});
+  const auto device = cpu_with_wide_vectors(made);
+  if (device == nullptr) GTEST_SKIP() << "no processor with vectors of 512 bits, VBMI and GFNI";
+  Case c{.m = 37, .n = 320, .k = 264};
+  c.options = options_of("tiles_by_hand", {{"block_m", "2"}, {"block_n", "128"}});
+  expect_codes(*device, c);
+  c.options = options_of("tiles_by_hand", {{"block_m", "1"}, {"block_n", "256"}, {"split_k", "2"}});
+  expect_codes(*device, c, 256);
+}
+
+TEST_F(OpenClQuantisedOutputByHand, OfWarps) {
+  const Made tiled = with_file(tiled_by_hand, "#define MMA_BY_HAND 1\n#include \"gemm_mma_tiled.cl\"\n");
+  Case c{.m = 67, .n = 256, .k = 160};
+  c.options = options_of("tiled_by_hand", {{"tile_n", "128"}, {"warp_m", "32"}});
+  expect_codes(*tiled.devices.front(), c);
+  const Made stream = with_file(stream_by_hand, "#define MMA_BY_HAND 1\n#include \"gemm_mma_stream.cl\"\n");
+  c.m = 5, c.options = options_of("stream_by_hand", {{"tile_m", "8"}, {"columns", "64"}, {"warps", "4"}});
+  expect_codes(*stream.devices.front(), c, 64);
+}
+
+TEST_F(OpenClQuantisedOutputByHand, OfWavesAndSubGroups) {
+  const Made wave = with_file(wave_by_hand, "#undef WAVE_LANES\n#include \"gemm_wave.cl\"\n");
+  Case c{.m = 37, .n = 192, .k = 160};
+  c.options = options_of("wave_by_hand", {{"tile_m", "32"}, {"work_n", "2"}, {"waves", "2"}, {"lanes", "64"}});
+  expect_codes(*wave.devices.front(), c);
+  const Made dpas = with_file(dpas_by_hand, "#include \"gemm_dpas.cl\"\n");
+  c.options = options_of("dpas_by_hand", {{"tile_m", "16"}, {"work_n", "4"}, {"sub_groups", "2"}, {"lanes", "16"}});
+  expect_codes(*dpas.devices.front(), c);
 }
 
 }  // namespace

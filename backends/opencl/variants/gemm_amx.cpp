@@ -117,10 +117,11 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const std::vector<int> blocks_m{1, 2, 4, 6, 8, 10, 12, 14, 16, 20, 24, 32}, blocks_n{32, 64, 128, 256, 384, 512};
   const std::int64_t tiles = row_tiles(p, kRows);
+  const int narrowest = width_for_d(p, blocks_n);
   Tuning best{{"block_m", 1}, {"block_n", 64}, {"floats", 0}, {"split_k", 1}}, candidate = best;
   double least = 0;
   for (const int block_n : blocks_n) {
-    if (block_n < kUnit && p.mean_rows_per_expert > 0) continue;  // Not measured.
+    if (block_n % narrowest != 0 || (block_n < kUnit && p.mean_rows_per_expert > 0)) continue;  // Not measured.
     candidate["block_n"] = block_n;
     for (const int block_m : blocks_m) {
       candidate["block_m"] = block_m;
@@ -167,7 +168,6 @@ Variant gemm_amx() {
   };
   v.numbered_calls = true;
   v.scratch_bytes = one_launch_scratch<one_launch>;
-  v.gate_run = [](const Tuning&, const Problem&) { return 16; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

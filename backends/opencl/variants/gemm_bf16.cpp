@@ -149,8 +149,6 @@ Variant gemm_bf16() {
   };
   v.numbered_calls = true;
   v.scratch_bytes = one_launch_scratch<one_launch>;
-  v.d_columns = [](const Tuning& t) { return t["block_n"]; };
-  v.gate_run = [](const Tuning&, const Problem&) { return 16; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

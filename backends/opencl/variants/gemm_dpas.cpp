@@ -10,7 +10,9 @@ std::int64_t columns(const Tuning& t) { return t["sub_groups"] * t["work_n"] * t
 
 std::int64_t items(const Tuning& t) { return t["lanes"] * t["sub_groups"]; }
 
-std::int64_t local_bytes(const Tuning& t, const Problem& p) { return t["tile_m"] * (4 * p.k_group + 8); }
+std::int64_t local_bytes(const Tuning& t, const Problem& p) {
+  return t["tile_m"] * (4 * p.k_group + 8) + magnitude_bytes(p, t["tile_m"], columns(t));
+}
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
   return split_passes("gemm_dpas", columns(t), items(t), t, p, m);
@@ -61,6 +63,9 @@ Variant gemm_dpas() {
   v.work_items = items;
   v.lanes = &Features::dpas_lanes;
   v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], columns(t)}; };
+  v.gate_run = [](const Tuning& t, const Problem&) {
+    return t["split_k"] == 1 && t["work_n"] > 1 ? t.at("lanes") : 0;
+  };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

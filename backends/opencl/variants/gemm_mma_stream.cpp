@@ -44,7 +44,8 @@ std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   const bool is_one_row =
       t["tile_m"] == 1 && t["columns"] == 16 && p.a_scale.dtype == backend::DType::none;  // ONE_ROW
   const std::int64_t beside = !has_four_bits(p) ? 0 : is_one_row ? 512 * (warps + 1) + 32 : 1024;
-  return beside + warps * t["columns"] * (std::max<std::int64_t>(8, t["tile_m"]) + 1) * 4 +
+  const std::int64_t rows = std::max<std::int64_t>(8, t["tile_m"]);
+  return beside + warps * t["columns"] * (rows + 1) * 4 + magnitude_bytes(p, rows, t["columns"]) +
          (p.grouped() && schedules(t, p) ? p.matrices * 32 + warps * 32 * 8 : 0);
 }
 
@@ -213,7 +214,6 @@ Variant gemm_mma_stream() {
   v.activations = [](const Tuning& t, const Problem& p) {
     return rows_form(128, quantises(t, p) ? RowsOfFloats::quantised : RowsOfFloats::none);
   };
-  v.gate_run = [](const Tuning&, const Problem&) { return 1; };
   v.passes = passes;
   v.schedules = schedules;
   v.rule_of_thumb = rule_of_thumb;

@@ -12,9 +12,10 @@ constexpr std::int64_t kColumnUnit = 128;  // To which the weights' form pads.
 
 std::int64_t items(const Tuning& t) { return (t["tile_m"] / t["warp_m"] * (t["tile_n"] / kWarpColumns)) * 32; }
 
-std::int64_t local_bytes(const Tuning& t, const Problem&) {
+std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   const std::int64_t half = t["half_rows"], rows = t["tile_m"];
-  return (t["tile_k"] * (t["stages"] * (t["tile_n"] + (1 - half) * rows) + half * 4 * rows));
+  return t["tile_k"] * (t["stages"] * (t["tile_n"] + (1 - half) * rows) + half * 4 * rows) +
+         magnitude_bytes(p, t["tile_m"], t["tile_n"]);
 }
 
 numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features&) {
@@ -122,6 +123,7 @@ Variant gemm_mma_tiled() {
   v.local_bytes = local_bytes;
   v.work_items = items;
   v.activations = [](const Tuning&, const Problem&) { return rows_form(128); };
+  v.gate_run = [](const Tuning& t, const Problem&) { return t["split_k"] == 1 ? 1 : 0; };
   v.passes = passes;
   v.scratch_bytes = scratch_bytes;
   v.rule_of_thumb = rule_of_thumb;

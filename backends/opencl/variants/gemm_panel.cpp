@@ -131,9 +131,9 @@ Variant gemm_panel() {
   v.local_bytes = local_bytes;
   v.tile = [](const Tuning& t) { return Shape{t["tile_m"], t["tile_n"]}; };
   v.block = [](const Tuning& t) { return Shape{static_cast<std::int64_t>(rows_of_block(t)), t["block_n"]}; };
-  v.d_columns = [](const Tuning& t) { return t["block_n"]; };
   v.weights = [](const Tuning&, const Problem& p) { return panel_form(p.b); };
   v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t["tile_m"]); };
+  v.codes_of_d = true;
   v.gate_run = [](const Tuning& t, const Problem&) { return t["tile_n"] == 32 ? 16 : 0; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;

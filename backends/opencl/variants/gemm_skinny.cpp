@@ -13,12 +13,12 @@ std::int64_t columns(const Tuning& t) { return t["lanes"] * t["work_n"]; }
 
 std::int64_t items(const Tuning& t) { return t["lanes"] * t["slices"]; }
 
-std::int64_t local_bytes(const Tuning& t, const Problem&) {
+std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   const std::int64_t rows = t["tile_m"], slices = t["slices"];
   const std::int64_t busy = std::max<std::int64_t>(1, slices / t["work_n"]);
   const std::int64_t rows_at_once = t["totals"] == 1 ? rows : std::min(rows, busy);
   const std::int64_t floats = rows * (t["depth"] * 32 + 2) + rows_at_once * columns(t);
-  return (floats * slices) * 4;
+  return floats * slices * 4 + magnitude_bytes(p, t["tile_m"], columns(t));
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {

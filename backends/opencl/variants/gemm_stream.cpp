@@ -132,7 +132,7 @@ Variant gemm_stream() {
   };
   v.tile = [](const Tuning& t) { return Shape{t["tile_m"], t["tile_n"]}; };
   v.block = [](const Tuning& t) { return Shape{t["tile_m"] * t["block_m"], t["block_n"]}; };
-  v.d_columns = [](const Tuning& t) { return t["split_k"] == 1 ? t["block_n"] : std::int64_t{0}; };
+  v.codes_of_d = true;
   v.gate_run = [](const Tuning&, const Problem&) { return 16; };
   v.weights = [](const Tuning&, const Problem& p) { return panel_form(p.b); };
   v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t["tile_m"], t["floats"] == 1); };

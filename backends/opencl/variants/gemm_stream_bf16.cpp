@@ -87,8 +87,6 @@ Variant gemm_stream_bf16() {
   v.activations = [](const Tuning& t, const Problem& p) {
     return group_tiles_form(t["tile_m"], DType::bf16, p.k_group, persistent(t, p) > 0);
   };
-  v.d_columns = [](const Tuning&) { return kPanel; };
-  v.gate_run = [](const Tuning&, const Problem&) { return 16; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

@@ -8,10 +8,10 @@ namespace {
 
 std::int64_t items(const Tuning& t) { return (t["tile_m"] / t["work_m"]) * (t["tile_n"] / t["work_n"]); }
 
-std::int64_t local_bytes(const Tuning& t, const Problem&) {
+std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   const std::int64_t floats =
       (t["slots"] * t["tile_k"] + 2) * (t["tile_m"] + t["tile_n"]) + t["totals"] * t["tile_m"] * t["tile_n"];
-  return floats * 4;
+  return floats * 4 + magnitude_bytes(p, t["tile_m"], t["tile_n"]);
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {

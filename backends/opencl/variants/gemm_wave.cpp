@@ -8,7 +8,7 @@ namespace ironcl::opencl {
 namespace {
 
 /// Rows, and columns, of a product: SIDE of cl/wave_products.cl.
-std::int64_t side(const Tuning& t) { return t["lanes"] == 64 ? 32 : 16; }
+int side(const Tuning& t) { return t["lanes"] == 64 ? 32 : 16; }
 
 using backend::DType;
 
@@ -18,7 +18,7 @@ std::int64_t items(const Tuning& t) { return t["lanes"] * t["waves"]; }
 
 std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   const int bytes_a_k = p.a == DType::i8 ? 2 : 4;  // Of two slots.
-  return t["tile_m"] * (bytes_a_k * t["tile_k"] + 2 * static_cast<int>(4));
+  return t["tile_m"] * (bytes_a_k * t["tile_k"] + 8) + magnitude_bytes(p, t["tile_m"], columns(t));
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
@@ -77,6 +77,7 @@ Variant of_codes(const char* name, std::vector<Products> products, const std::st
   v.work_items = items;
   v.lanes = &Features::wave_lanes;
   v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], columns(t)}; };
+  v.gate_run = [](const Tuning& t, const Problem&) { return t["split_k"] == 1 && t["work_n"] > 1 ? side(t) : 0; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

@@ -29,33 +29,28 @@ std::int64_t local_bytes(const Tuning& t, const Problem& p) {
          (p.quantizes_d() ? 33792 : 0);
 }
 
-std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
+std::int64_t tiles_of(const Tuning& t, const Problem& p, std::int64_t m) {
   return most_tiles(p, std::max<std::int64_t>(1, m), t["tile_m"]) * numerics::ceil_div(p.n, kTileN);
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
-  const std::int64_t items = tiles(t, p, m) * t["split_k"];
-  // With split_k a part is one work-group's only item, so all parts have one; with share any may have a part.
-  const std::int64_t work_groups = t["split_k"] > 1 ? items
-                                   : t["share"] > 0 ? f.compute_units
-                                                    : std::min<std::int64_t>(items, f.compute_units);
-  return {{"gemm_wgmma_f16", {work_groups, 1}, 384}};
+  return passes_in_turn("gemm_wgmma_f16", tiles_of(t, p, m), t["split_k"] > 1, t, f);
 }
 
 numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features& f) {
   if (t["split_k"] == 1 && t["share"] == 1) return scratch_of_tiles(1, f.compute_units, t["tile_m"], kTileN);
-  return scratch_of_tiles(tiles(t, p, p.m), t["split_k"], t["tile_m"], kTileN);
+  return scratch_of_tiles(tiles_of(t, p, p.m), t["split_k"], t["tile_m"], kTileN);
 }
 
 bool shares_last_round(const Tuning& t, const Problem& p, const Features& f) {
-  const std::int64_t count = tiles(t, p, p.m);
+  const std::int64_t count = tiles_of(t, p, p.m);
   return last_round_is_shared(count, rounds(count, f), kSharing, p, f);
 }
 
 /// Rounds of whole tiles that the device works. Of a grouped problem only the products of 64 rows that a tile needs
 /// are made, and each matrix has half a product of padding on average.
 double rounds_of(const Tuning& t, const Problem& p, const Features& f) {
-  const std::int64_t count = tiles(t, p, p.m);
+  const std::int64_t count = tiles_of(t, p, p.m);
   const double whole = shares_last_round(t, p, f) ? shared_rounds(count, kSharing, p, f) : rounds(count, f);
   if (p.mean_rows_per_expert == 0 || whole <= 3) return whole;
   const double products = 1.0 * p.m / 64 + 0.5;
@@ -68,9 +63,9 @@ constexpr TileCost kHigh = {3004, 4750, 29700, 0}, kLow = {1923, 3960, 11300, 0}
 /// Of dense problems of more than 128 rows, whose tiles can be counted; a tile of 64 rows as one of 128.
 double counted_ns(const Tuning& t, const Problem& p, const Features& f) {
   const TileCost& c = t["tile_m"] == 256 ? kHigh : kLow;
-  const double whole = opencl::counted_ns(tiles(t, p, p.m), t["split_k"], c, p, f);
+  const double whole = opencl::counted_ns(tiles_of(t, p, p.m), t["split_k"], c, p, f);
   if (t["share"] == 0) return whole;
-  return whole * shared_rounds(tiles(t, p, p.m), kSharing, p, f) / rounds(tiles(t, p, p.m), f);
+  return whole * shared_rounds(tiles_of(t, p, p.m), kSharing, p, f) / rounds(tiles_of(t, p, p.m), f);
 }
 
 /// Of int8 codes gemm_wgmma_s8 took 0.96 of this kernel's time, the median of 49 problems of 129 to 768 rows on an
@@ -79,7 +74,7 @@ constexpr double kOfIntegers = 1.15;
 
 /// Into how many parts K may be cut, each of four K blocks at least, where tiles do not fill the device.
 bool may_be_cut(const Tuning& t, const Problem& p, const Features& f, int parts) {
-  return parts * tiles(t, p, p.m) <= f.compute_units && numerics::ceil_div(p.k, 128) / parts >= 4;
+  return parts * tiles_of(t, p, p.m) <= f.compute_units && numerics::ceil_div(p.k, 128) / parts >= 4;
 }
 
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
@@ -120,7 +115,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   if (tiles_are_counted(p)) return counted_ns(t, p, f) * (p.b == backend::DType::i8 ? kOfIntegers : 1);
   const double in_rounds =
-      t["split_k"] == 1 ? rounds_of(t, p, f) : rounds(tiles(t, p, p.m) * t["split_k"], f) / t["split_k"];
+      t["split_k"] == 1 ? rounds_of(t, p, f) : rounds(tiles_of(t, p, p.m) * t["split_k"], f) / t["split_k"];
   const double cycles = in_rounds * t["tile_m"] * p.k * kCycles;
   const double multiply = 1e9 * cycles / f.clock_hz;
   const double of_few = p.scheduled ? kOfStreamingScheduled : kOfStreamingFew;
@@ -142,12 +137,10 @@ Variant gemm_wgmma_f16() {
       share_constraint(),
       {"split_k must leave each part a K block",
        [](const Tuning& t, const Problem& p) { return t["split_k"] <= numerics::ceil_div(p.k, 256) * 2; }},
-      counters_constraint<tiles>()};
+      counters_constraint<tiles_of>()};
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::int64_t { return 384; };
   v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], kTileN}; };
-  v.gate_run = [](const Tuning&, const Problem&) { return 1; };
-  v.d_columns = [](const Tuning& t) { return t["split_k"] == 1 && t["share"] == 0 ? kTileN : std::int64_t{0}; };
   v.passes = passes;
   v.scratch_bytes = scratch_bytes;
   v.rule_of_thumb = rule_of_thumb;

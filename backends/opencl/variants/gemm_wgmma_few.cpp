@@ -8,12 +8,8 @@
 namespace ironcl::opencl {
 namespace {
 
-std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
-  return most_tiles(p, std::max<std::int64_t>(1, m), t["tile_m"]) * numerics::ceil_div(p.n, t["tile_n"]);
-}
-
-std::int64_t local_bytes(const Tuning& t, const Problem&) {
-  return t["stages"] * ((t["tile_m"] + t["tile_n"]) * 128 + 528 + 16);
+std::int64_t local_bytes(const Tuning& t, const Problem& p) {
+  return t["stages"] * ((t["tile_m"] + t["tile_n"]) * 128 + 528 + 16) + magnitude_bytes(p, t["tile_m"], t["tile_n"]);
 }
 
 std::int64_t work_items(const Tuning& t) { return (t["tile_m"] / 64 * t["k_groups"] * 128 + 64); }
@@ -103,6 +99,8 @@ Variant gemm_wgmma_few() {
   v.constraints = {{"k_groups must divide stages",
                     [](const Tuning& t, const Problem&) { return t["stages"] % t["k_groups"] == 0; }}};
   v.needs = needs;
+  v.codes_of_d = false;
+  v.gate_run = nullptr;
   v.local_bytes = local_bytes;
   v.work_items = work_items;
   v.passes = passes;

@@ -8,10 +8,6 @@
 namespace ironcl::opencl {
 namespace {
 
-std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
-  return most_tiles(p, std::max<std::int64_t>(1, m), t["tile_m"]) * numerics::ceil_div(p.n, t["tile_n"]);
-}
-
 std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   const std::int64_t rows = t["tile_m"], columns = t["tile_n"];
   const bool low = rows == 64, narrow = columns == 64;
@@ -114,8 +110,6 @@ Variant gemm_wgmma_few_f16() {
   v.needs = needs;
   v.local_bytes = local_bytes;
   v.work_items = work_items;
-  v.gate_run = [](const Tuning&, const Problem&) { return 1; };
-  v.d_columns = [](const Tuning& t) { return t["split_k"] == 1 ? t["tile_n"] : std::int64_t{0}; };
   v.passes = passes;
   v.scratch_bytes = scratch_bytes;
   v.rule_of_thumb = rule_of_thumb;

@@ -42,33 +42,29 @@ std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   const std::int64_t stages = columns > 192 ? 3 : columns > 144 ? 4 : columns > 96 ? 5 : columns > 64 ? 6 : 7;
   const std::int64_t scales = columns > 192 && uneven(t) ? 560 : 544;
   const std::int64_t line = size * (columns == 64 || size == 2 ? columns : columns / 64 * 32);
-  return stages * ((128 + columns) * 128 + scales + 16) + 128 * (line + (line % 64 == 0 ? 32 : 0)) + 16;
+  const std::int64_t out = p.quantizes_d() ? 64 * (4 * columns + 32) : 128 * (line + (line % 64 == 0 ? 32 : 0));
+  return stages * ((128 + columns) * 128 + scales + 16) + out + 16;
 }
 
-std::int64_t tiles(const Tuning& t, const Problem& p, std::int64_t m) {
+std::int64_t tiles_of(const Tuning& t, const Problem& p, std::int64_t m) {
   return most_tiles(p, std::max<std::int64_t>(1, m), kTileM) * numerics::ceil_div(p.n, t["tile_n"]);
 }
 
 /// Rounds of tiles, the last of halves where cl/gemm_wgmma_fp8.cl makes it so.
 double unshared_rounds(const Tuning& t, const Problem& p, const Features& f) {
-  const std::int64_t all = tiles(t, p, p.m), whole = all / f.compute_units, rest = all % f.compute_units;
-  if (t["tile_n"] == 256 && whole > 0 && rest > 0 && 2 * rest <= f.compute_units) return whole + kHalfRound;
+  const std::int64_t all = tiles_of(t, p, p.m), whole = all / f.compute_units, rest = all % f.compute_units;
+  const bool halves = t["tile_n"] == 256 && whole > 0 && rest > 0 && 2 * rest <= f.compute_units;
+  if (halves) return whole + kHalfRound;
   return rounds(all, f);
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
-  const std::int64_t items = tiles(t, p, m) * t["split_k"];
-  // With split_k or 64 columns an item is one work-group's only one; with share any work-group may have a part.
-  const bool one_item = t["split_k"] > 1 || t["tile_n"] == 64;
-  const std::int64_t work_groups = one_item         ? items
-                                   : t["share"] > 0 ? f.compute_units
-                                                    : std::min<std::int64_t>(items, f.compute_units);
-  return {{"gemm_wgmma_fp8", {work_groups, 1}, 384}};
+  return passes_in_turn("gemm_wgmma_fp8", tiles_of(t, p, m), t["split_k"] > 1 || t["tile_n"] == 64, t, f);
 }
 
 numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features& f) {
   if (t["split_k"] == 1 && t["share"] == 1) return scratch_of_tiles(1, f.compute_units, kTileM, t["tile_n"]);
-  return scratch_of_tiles(tiles(t, p, p.m), t["split_k"], kTileM, t["tile_n"]);
+  return scratch_of_tiles(tiles_of(t, p, p.m), t["split_k"], kTileM, t["tile_n"]);
 }
 
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
@@ -84,7 +80,7 @@ double counted_ns(const Tuning& t, const Problem& p, const Features& f) {
   const double blocks = numerics::ceil_div(p.k, 128);
   const double of_tile =
       blocks / parts * width.block_cycles + columns * kColumnCycles + (columns == 64 ? kFillCycles : 0);
-  const std::int64_t all = tiles(t, p, p.m);
+  const std::int64_t all = tiles_of(t, p, p.m);
   const double in_rounds = parts > 1        ? rounds(all * parts, f)
                            : t["share"] > 0 ? shared_rounds(all, kSharing, p, f)
                                             : unshared_rounds(t, p, f);
@@ -94,9 +90,9 @@ double counted_ns(const Tuning& t, const Problem& p, const Features& f) {
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   if (tiles_are_counted(p)) return counted_ns(t, p, f);
-  const double in_rounds = t["share"] > 0 && t["split_k"] == 1 ? shared_rounds(tiles(t, p, p.m), kSharing, p, f)
+  const double in_rounds = t["share"] > 0 && t["split_k"] == 1 ? shared_rounds(tiles_of(t, p, p.m), kSharing, p, f)
                            : t["split_k"] == 1                 ? unshared_rounds(t, p, f)
-                                               : rounds(tiles(t, p, p.m) * t["split_k"], f) / t["split_k"];
+                                               : rounds(tiles_of(t, p, p.m) * t["split_k"], f) / t["split_k"];
   const double cycles = in_rounds * t["tile_n"] * p.k * kCycles;
   const double multiply = 1e9 * cycles / f.clock_hz;
   return std::max(multiply, streaming_ns(p, t["tile_n"] == 64 ? kOfStreamingNarrow : kOfStreaming, kStart));
@@ -107,16 +103,17 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   // To ask the second cache costs power, which is what bounds large tiles, and their stages hold enough.
   Tuning t{{"tile_n", 256}, {"split_k", 1}, {"share", 0}, {"rows_together", together}, {"ahead", 0}};
   const Tuning whole = t;
-  if (2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 128, t["ahead"] = 4;
+  if (2 * tiles_of(t, p, p.m) <= f.compute_units) t["tile_n"] = 128, t["ahead"] = 4;
   // Few rows wait for weights, not for the tokens that a narrow tile reads twice as often.
-  if (p.m <= kTileM && 2 * tiles(t, p, p.m) <= f.compute_units) t["tile_n"] = 64;
+  if (p.m <= kTileM && 2 * tiles_of(t, p, p.m) <= f.compute_units) t["tile_n"] = 64;
   const std::int64_t pairs = numerics::ceil_div(p.k, 256);
-  while (t["split_k"] < 16 && 2 * tiles(t, p, p.m) * t["split_k"] <= f.compute_units &&
+  while (t["split_k"] < 16 && 2 * tiles_of(t, p, p.m) * t["split_k"] <= f.compute_units &&
          pairs / 2 / t["split_k"] >= 2) {
     t["split_k"] *= 2;
   }
   t["share"] =
-      t["split_k"] == 1 && last_round_is_shared(tiles(t, p, p.m), unshared_rounds(t, p, f), kSharing, p, f) ? 1 : 0;
+      t["split_k"] == 1 && last_round_is_shared(tiles_of(t, p, p.m), unshared_rounds(t, p, f), kSharing, p, f) ? 1
+                                                                                                               : 0;
   if (p.m <= kTileM || p.scheduled) return t;
   // So wide that whole tiles fill whole rounds.
   for (const Width& width : kWidths) {
@@ -147,16 +144,13 @@ Variant gemm_wgmma_fp8() {
        [](const Tuning& t, const Problem&) { return !uneven(t) || (t["split_k"] == 1 && t["share"] == 0); }},
       {"split_k must leave each part two K blocks",
        [](const Tuning& t, const Problem& p) { return t["split_k"] <= numerics::ceil_div(p.k, 256); }},
-      counters_constraint<tiles>()};
+      counters_constraint<tiles_of>()};
   v.needs = needs;
   v.schedule = [](const Tuning&) { return ScheduleShape{kTileM, 1}; };
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::int64_t { return 384; };
   v.tile = v.block = [](const Tuning& t) { return Shape{kTileM, t["tile_n"]}; };
-  v.d_columns = [](const Tuning& t) {
-    const bool whole = !uneven(t) && t["split_k"] == 1 && t["share"] == 0;
-    return whole ? std::min<std::int64_t>(t["tile_n"], 128) : std::int64_t{0};
-  };
+  v.gate_run = nullptr;
   v.passes = passes;
   v.scratch_bytes = scratch_bytes;
   v.rule_of_thumb = rule_of_thumb;
