@@ -13,6 +13,13 @@
 // checkpoint open; prepared weights and layers of experts do not need it any more.
 #pragma once
 
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+#include <vector>
+
 #include "checkpoint.h"
 #include "ironcl.hpp"
 

@@ -2,7 +2,11 @@
 // ironcl.hpp, part: devices. Next door: registry.hpp (finds them), problem.hpp (what they run).
 #pragma once
 
+#include <cstdint>
 #include <cstring>
+#include <memory>
+#include <string>
+#include <utility>
 
 #include "problem.hpp"
 

@@ -26,6 +26,8 @@ class Error : public std::runtime_error {
         native_code_(native_code) {}
   ironcl_status status() const noexcept { return status_; }
   std::int32_t native_code() const noexcept { return native_code_; }
+  /// Whether the device will not or cannot do it, and nothing failed: UNSUPPORTED, UNIMPLEMENTED.
+  bool is_refusal() const noexcept { return status_ == IRONCL_UNSUPPORTED || status_ == IRONCL_UNIMPLEMENTED; }
 
  private:
   ironcl_status status_;

@@ -3,6 +3,12 @@
 // GEMM, described), queue.hpp (runs them), docs/experts.md.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <vector>
+
 #include "device.hpp"
 
 namespace ironcl {

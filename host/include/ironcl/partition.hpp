@@ -6,7 +6,10 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <cstring>
 #include <numeric>
+#include <string>
+#include <utility>
 
 #include "operations.hpp"
 

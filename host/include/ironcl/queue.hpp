@@ -2,6 +2,14 @@
 // ironcl.hpp, part: bytes on a device, commands in order, and their completion. Next door: operations.hpp.
 #pragma once
 
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <span>
+#include <string>
+#include <type_traits>
+#include <utility>
+
 #include "operations.hpp"
 
 namespace ironcl {
@@ -73,7 +81,7 @@ class HostMemory {
     try {
       pinned_ = Buffer::wrap(device, IRONCL_MEMORY_PINNED_HOST, &address, bytes);
     } catch (const Error& error) {
-      if (error.status() != IRONCL_UNIMPLEMENTED && error.status() != IRONCL_UNSUPPORTED) throw;
+      if (!error.is_refusal()) throw;
       ordinary_ = std::make_unique_for_overwrite<std::byte[]>(bytes);
       address = ordinary_.get();
     }

@@ -16,6 +16,8 @@
 // layers belong to one thread. Ownership: group and transport must outlive the layers.
 #pragma once
 
+#include <functional>
+
 #include "ironcl.hpp"
 #include "transport.hpp"
 

@@ -2,7 +2,14 @@
 // ironcl.hpp, part: the plugins that were found, and the choice among their devices. Next door: device.hpp.
 #pragma once
 
+#include <cstdint>
+#include <functional>
+#include <memory>
 #include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
 
 #include "device.hpp"
 
