@@ -35,19 +35,22 @@ ironcl::registry::Options read_options(const ironcl_registry_options* in) {
   return out;
 }
 
-/// An entry of one of the registry's lists. `get` fills it, and says whether there is one.
+/// An entry of one of the registry's lists.
 template <class Struct>
 ironcl_status list_entry(ironcl_registry registry, std::uint32_t index, Struct* out, const char* name,
-                         const char* what, bool (Registry::*get)(std::uint32_t, Struct&) const,
-                         std::uint32_t (Registry::*count)() const, ironcl_error* error) {
+                         const char* what, std::vector<Struct> (Registry::*list)() const, ironcl_error* error) {
   return guard("", error, [&] {
     require("registry or the struct to fill", registry, out);
-    Struct entry{};
-    if (!(*registry->registry.*get)(index, entry))
-      invalid("{} {} does not exist; there are {}", what, index, (*registry->registry.*count)());
+    const std::vector<Struct> all = (*registry->registry.*list)();
+    if (index >= all.size()) invalid("{} {} does not exist; there are {}", what, index, all.size());
     check_out(out, name);
-    write_struct(out, entry);
+    write_struct(out, all[index]);
   });
+}
+
+template <class Struct>
+std::uint32_t list_size(ironcl_registry registry, std::vector<Struct> (Registry::*list)() const) {
+  return registry ? static_cast<std::uint32_t>((*registry->registry.*list)().size()) : 0;
 }
 
 }  // namespace
@@ -90,33 +93,27 @@ void ironcl_registry_destroy(ironcl_registry registry) {
 }
 
 uint32_t ironcl_registry_report_count(ironcl_registry registry) {
-  return registry ? registry->registry->report_count() : 0;
+  return list_size(registry, &Registry::report_entries);
 }
 
 ironcl_status ironcl_registry_report_entry(ironcl_registry registry, uint32_t index, ironcl_report_entry* out_entry,
                                            ironcl_error* error) {
-  return list_entry(registry, index, out_entry, "ironcl_report_entry", "report entry", &Registry::report_entry,
-                    &Registry::report_count, error);
+  return list_entry(registry, index, out_entry, "ironcl_report_entry", "report entry", &Registry::report_entries,
+                    error);
 }
 
-uint32_t ironcl_registry_plugin_count(ironcl_registry registry) {
-  return registry ? registry->registry->plugin_count() : 0;
-}
+uint32_t ironcl_registry_plugin_count(ironcl_registry registry) { return list_size(registry, &Registry::plugins); }
 
 ironcl_status ironcl_registry_plugin_info(ironcl_registry registry, uint32_t index, ironcl_plugin_info* out_info,
                                           ironcl_error* error) {
-  return list_entry(registry, index, out_info, "ironcl_plugin_info", "plugin", &Registry::plugin_info,
-                    &Registry::plugin_count, error);
+  return list_entry(registry, index, out_info, "ironcl_plugin_info", "plugin", &Registry::plugins, error);
 }
 
-uint32_t ironcl_registry_device_count(ironcl_registry registry) {
-  return registry ? registry->registry->device_count() : 0;
-}
+uint32_t ironcl_registry_device_count(ironcl_registry registry) { return list_size(registry, &Registry::devices); }
 
 ironcl_status ironcl_registry_device_info(ironcl_registry registry, uint32_t index, ironcl_device_info* out_info,
                                           ironcl_error* error) {
-  return list_entry(registry, index, out_info, "ironcl_device_info", "device", &Registry::device_info,
-                    &Registry::device_count, error);
+  return list_entry(registry, index, out_info, "ironcl_device_info", "device", &Registry::devices, error);
 }
 
 ironcl_status ironcl_registry_find_device(ironcl_registry registry, const char* uri, ironcl_device_info* out_info,

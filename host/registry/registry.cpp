@@ -213,64 +213,45 @@ std::string Registry::why_no_device(std::string_view plugin) const {
   return join(reasons, "; ");
 }
 
-std::uint32_t Registry::report_count() const {
+std::vector<ironcl_report_entry> Registry::report_entries() const {
   const std::lock_guard lock(mutex_);
-  return static_cast<std::uint32_t>(report_.size());
+  std::vector<ironcl_report_entry> entries;
+  for (const ReportRecord& record : report_)
+    entries.push_back({.struct_size = sizeof(ironcl_report_entry),
+                       .outcome = record.outcome,
+                       .step = record.step,
+                       .source = record.source,
+                       .status = record.result.status,
+                       .reserved = 0,
+                       .path = record.path.c_str(),
+                       .plugin = record.plugin.c_str(),
+                       .build_id = record.build_id.c_str(),
+                       .reason = record.result.message.c_str()});
+  return entries;
 }
 
-bool Registry::report_entry(std::uint32_t index, ironcl_report_entry& entry) const {
+std::vector<ironcl_plugin_info> Registry::plugins() const {
   const std::lock_guard lock(mutex_);
-  if (index >= report_.size()) return false;
-  const ReportRecord& record = report_[index];
-  entry = {.struct_size = sizeof entry,
-           .outcome = record.outcome,
-           .step = record.step,
-           .source = record.source,
-           .status = record.result.status,
-           .reserved = 0,
-           .path = record.path.c_str(),
-           .plugin = record.plugin.c_str(),
-           .build_id = record.build_id.c_str(),
-           .reason = record.result.message.c_str()};
-  return true;
-}
-
-std::uint32_t Registry::plugin_count() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<std::uint32_t>(plugins_.size());
-}
-
-bool Registry::plugin_info(std::uint32_t index, ironcl_plugin_info& info) const {
-  const std::lock_guard lock(mutex_);
-  if (index >= plugins_.size()) return false;
-  const PluginRecord& plugin = *plugins_[index];
-  const auto first = std::ranges::find_if(devices_, [&](const auto& device) { return device.plugin_index >= index; });
-  info = {.struct_size = sizeof info,
-          .abi_major = plugin.table.abi_major,
-          .abi_minor = plugin.table.abi_minor,
-          .flags = plugin.table.flags,
-          .api = &plugin.table,
-          .name = plugin.name.c_str(),
-          .build_id = plugin.build_id.c_str(),
-          .path = plugin.path.c_str(),
-          .device_count = static_cast<std::uint32_t>(plugin.devices.size()),
-          .first_device = static_cast<std::uint32_t>(first - devices_.begin()),
-          .source = plugin.source,
-          .enumerate_status = plugin.enumerate.status,
-          .enumerate_reason = plugin.enumerate.message.c_str()};
-  return true;
-}
-
-std::uint32_t Registry::device_count() const {
-  const std::lock_guard lock(mutex_);
-  return static_cast<std::uint32_t>(devices_.size());
-}
-
-bool Registry::device_info(std::uint32_t index, ironcl_device_info& info) const {
-  const std::lock_guard lock(mutex_);
-  if (index >= devices_.size()) return false;
-  info = devices_[index];
-  return true;
+  std::vector<ironcl_plugin_info> infos;
+  std::uint32_t first_device = 0;
+  for (const auto& plugin : plugins_) {
+    const auto devices = static_cast<std::uint32_t>(plugin->devices.size());
+    infos.push_back({.struct_size = sizeof(ironcl_plugin_info),
+                     .abi_major = plugin->table.abi_major,
+                     .abi_minor = plugin->table.abi_minor,
+                     .flags = plugin->table.flags,
+                     .api = &plugin->table,
+                     .name = plugin->name.c_str(),
+                     .build_id = plugin->build_id.c_str(),
+                     .path = plugin->path.c_str(),
+                     .device_count = devices,
+                     .first_device = first_device,
+                     .source = plugin->source,
+                     .enumerate_status = plugin->enumerate.status,
+                     .enumerate_reason = plugin->enumerate.message.c_str()});
+    first_device += devices;
+  }
+  return infos;
 }
 
 std::vector<ironcl_device_info> Registry::devices() const {

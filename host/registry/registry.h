@@ -45,13 +45,9 @@ class Registry {
   void discover();
   void shutdown();
 
-  std::uint32_t report_count() const;
-  bool report_entry(std::uint32_t index, ironcl_report_entry& entry) const;
-  std::uint32_t plugin_count() const;
-  bool plugin_info(std::uint32_t index, ironcl_plugin_info& info) const;
-  std::uint32_t device_count() const;
-  bool device_info(std::uint32_t index, ironcl_device_info& info) const;
-  /// All devices at this moment.
+  /// All that there are at this moment.
+  std::vector<ironcl_report_entry> report_entries() const;
+  std::vector<ironcl_plugin_info> plugins() const;
   std::vector<ironcl_device_info> devices() const;
 
   const Environment& environment() const { return environment_; }

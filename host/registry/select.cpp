@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which device runs a problem, and why not the others. Next door: uri.h, docs/discovery.md.
 
+#include <ranges>
 #include <tuple>
 
 #include "host/registry/registry.h"
@@ -20,39 +21,21 @@ struct Finding {
   ironcl_support support{};
 };
 
-std::uint32_t class_of_type(std::uint32_t type) {
-  switch (type) {
-    case IRONCL_DEVICE_GPU:
-      return 0;
-    case IRONCL_DEVICE_ACCELERATOR:
-      return 1;
-    case IRONCL_DEVICE_CPU:
-      return 2;
-    default:
-      return 3;  // a type that this library does not know yet
-  }
+/// The best first; what this library does not know yet comes last.
+std::ptrdiff_t class_of_type(std::uint32_t type) {
+  constexpr std::uint32_t kOrder[] = {IRONCL_DEVICE_GPU, IRONCL_DEVICE_ACCELERATOR, IRONCL_DEVICE_CPU};
+  return std::ranges::find(kOrder, type) - std::begin(kOrder);
 }
 
-std::vector<std::string> uris_of(const std::vector<ironcl_device_info>& devices) {
-  std::vector<std::string> uris;
-  uris.reserve(devices.size());
-  for (const auto& device : devices) uris.emplace_back(device.uri);
-  return uris;
-}
-
-std::string text_of(const std::vector<Uri>& uris) {
-  std::vector<std::string> texts;
-  texts.reserve(uris.size());
-  for (const Uri& uri : uris) texts.push_back(uri.text);
-  return join(texts, ",");
-}
+std::string text_of(const std::vector<Uri>& uris) { return join(uris | std::views::transform(&Uri::text), ","); }
 
 // `uris`: what was asked for; where a plugin of theirs has no device at all, the load report knows why.
 [[noreturn]] void no_such_device(const Registry& registry, const std::vector<Uri>& uris,
                                  const std::vector<ironcl_device_info>& devices) {
   const std::string what = text_of(uris);
   if (devices.empty()) refuse(IRONCL_UNAVAILABLE, "{}: there is no device: {}", what, registry.why_no_device());
-  std::string text = what + ": no such device; there are " + join(uris_of(devices), ", ");
+  std::string text =
+      what + ": no such device; there are " + join(devices | std::views::transform(&ironcl_device_info::uri), ", ");
   for (const Uri& uri : uris) {
     const auto of_it = [&](const ironcl_device_info& device) { return uri.plugin == device.plugin; };
     if (uri.is_auto() || std::ranges::any_of(devices, of_it)) continue;

@@ -47,7 +47,8 @@ inline std::vector<std::string> split(std::string_view text, char separator) {
   return parts;
 }
 
-inline std::string join(const std::vector<std::string>& parts, std::string_view separator) {
+template <class Range>
+std::string join(const Range& parts, std::string_view separator) {
   return fmt::format("{}", fmt::join(parts, separator));
 }
 
