@@ -12,11 +12,6 @@ using layer::ValueId;
 using numerics::DType;
 using Bytes = std::vector<std::byte>;
 
-/// With 0 bytes, the pointers may be null.
-void copy_bytes(void* to, const void* from, std::size_t bytes) {
-  if (bytes != 0) std::memcpy(to, from, bytes);
-}
-
 /// The operations that lead from `given` to `wanted`; other values get no memory.
 Graph cut(Graph list, const std::vector<std::string>& given, const std::string& wanted) {
   std::vector<ValueId> have;
@@ -100,10 +95,9 @@ SpreadExperts::SpreadExperts(Group& group, const Device& device, const layer::Ex
 }
 
 SpreadExperts::Steps SpreadExperts::steps(const layer::ExpertsSource& source, Graph list,
-                                          std::vector<std::string> given, std::string wanted) {
-  Steps made{std::move(given), std::move(wanted), nullptr};
-  made.runner =
-      std::make_unique<layer::Runner>(device_, cut(std::move(list), made.given, made.wanted), choices_.tokens);
+                                          const std::vector<std::string>& given, const std::string& wanted) {
+  Steps made;
+  made.runner = std::make_unique<layer::Runner>(device_, cut(std::move(list), given, wanted), choices_.tokens);
   layer::prepare(*made.runner, source);
   const std::vector<layer::PlanInfo> plans = made.runner->plans();
   for (std::size_t i = 0; i < plans.size(); ++i)
@@ -196,12 +190,12 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
   layer::RoutedTokens chosen;
   std::vector<float> shared_weights;
   std::vector<std::vector<std::size_t>> sends(ranks);
+  std::vector<std::size_t> slots_there(ranks);  // of this rank's tokens
   std::vector<Bytes> dispatch(ranks);
   const auto rank_at = [&](std::int32_t id) {  // of an expert; as many as there are ranks: there is no such expert
     const auto has = [id](const Range& one) { return one.begin <= id && id < one.end; };
     return static_cast<std::size_t>(std::ranges::find_if(experts_.ranges, has) - experts_.ranges.begin());
   };
-  const auto is_at = [&](std::int32_t id, std::size_t rank) { return rank_at(id) == rank; };
   Failure failure;
   try {
     if (tokens < 0 || x.size() != layer::bytes_of_matrix(choices_.x, tokens, form_.hidden) ||
@@ -216,11 +210,13 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
       numerics::quantize(choices_.x, x.data(), tokens, form_.hidden, form_.hidden, form_.x.code, grid,
                          form_.x.quantizer, codes, scales);
     const auto* rows = quantised ? reinterpret_cast<const std::byte*>(codes.data()) : x.data();
+    for (std::size_t slot = 0; slot < static_cast<std::size_t>(tokens) * top_k; ++slot) {
+      const std::size_t rank = rank_at(chosen.ids[slot]), token = slot / top_k;
+      if (rank == ranks) continue;
+      ++slots_there[rank];
+      if (sends[rank].empty() || sends[rank].back() != token) sends[rank].push_back(token);
+    }
     for (std::size_t rank = 0; rank < ranks; ++rank) {
-      for (std::size_t token = 0; token < static_cast<std::size_t>(tokens); ++token)
-        if (const auto ids = std::span(chosen.ids).subspan(token * top_k, top_k);
-            std::ranges::any_of(ids, [&](std::int32_t id) { return is_at(id, rank); }))
-          sends[rank].push_back(token);
       for (const std::size_t token : sends[rank]) append(dispatch[rank], rows + token * row, row);
       for (const std::size_t token : sends[rank])
         append(dispatch[rank], reinterpret_cast<const std::byte*>(scales.data()) + token * scale_row, scale_row);
@@ -258,19 +254,18 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
     const std::span<const std::byte> from = coming.from(static_cast<int>(rank));
     codes.values.push_back(from.first(here[rank] * row));
     codes.scales.push_back(from.subspan(here[rank] * row, here[rank] * scale_row));
-    copy_bytes(slots.data() + slot, from.last(here[rank] * ids_row).data(), here[rank] * ids_row);
+    std::ranges::copy(from.last(here[rank] * ids_row), reinterpret_cast<std::byte*>(slots.data() + slot));
   }
   results_.resize(ranks);
   std::size_t all_theirs = 0;
   for (std::size_t rank = 0, slot = 0; rank < ranks; ++rank) {
-    std::size_t theirs = 0, mine = 0;
-    for (const std::size_t end = slot + here[rank] * top_k; slot < end; ++slot) theirs += is_at(slots[slot], self);
-    for (const std::size_t token : sends[rank])
-      for (std::size_t j = 0; j < top_k; ++j) mine += is_at(chosen.ids[token * top_k + j], rank);
+    std::size_t theirs = 0;
+    for (const std::size_t end = slot + here[rank] * top_k; slot < end; ++slot)
+      theirs += rank_at(slots[slot]) == self;
     all_theirs += theirs;
     results_[rank].resize(theirs * down_row);
     send[rank] = results_[rank];
-    receive[rank] = mine * down_row;
+    receive[rank] = slots_there[rank] * down_row;
   }
   std::span<const std::byte> shared;
   try {

@@ -43,15 +43,13 @@ class SpreadExperts {
   };
   /// Some operations of a list with their weights, and buffers that grow as calls need.
   struct Steps {
-    std::vector<std::string> given;
-    std::string wanted;
     std::unique_ptr<layer::Runner> runner;
-    std::vector<Buffer> memory{};
-    HostMemory host{};
+    std::vector<Buffer> memory;
+    HostMemory host;
   };
 
-  Steps steps(const layer::ExpertsSource& source, layer::Graph list, std::vector<std::string> given,
-              std::string wanted);
+  Steps steps(const layer::ExpertsSource& source, layer::Graph list, const std::vector<std::string>& given,
+              const std::string& wanted);
   /// The first `rows` rows of the wanted value, valid until the next call of these steps.
   std::span<const std::byte> call(Steps& steps, std::int64_t tokens, std::size_t rows,
                                   const std::vector<Given>& given);
