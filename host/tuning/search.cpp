@@ -171,6 +171,10 @@ class Search {
   }
 
   void measure(std::size_t index, Trial& trial) {
+    const auto end = [&trial](Outcome outcome, const std::string& why) {
+      trial.outcome = outcome;
+      trial.why = why;
+    };
     const Configuration& configuration = space_.candidates[index];
     report::Problem problem = problem_;
     problem.options = configuration.options;
@@ -178,23 +182,13 @@ class Search {
     layer::ExecutionSettings settings{rotate_bytes_, &pool_, configuration.layout};
     if (settings.layout.empty()) settings.layout = to_text(configuration);
     auto execution = std::make_unique<Execution>(device_, problem, operands_, settings);
-    if (static_cast<numerics::AccuracyClass>(execution->plan().info().accuracy_class) > problem_.weakest_accuracy) {
-      trial.outcome = Outcome::refused;
-      trial.why = "its plan is of a weaker accuracy class than the problem allows";
-      return;
-    }
+    if (static_cast<numerics::AccuracyClass>(execution->plan().info().accuracy_class) > problem_.weakest_accuracy)
+      return end(Outcome::refused, "its plan is of a weaker accuracy class than the problem allows");
     const Timing first = execution->run();
     found_.time_kind = first.time_kind;
-    if (!live_.empty() && first.ns() > kSlow * best_ns()) {
-      trial.outcome = Outcome::slow;
-      trial.why = fmt::format("its first run took {:.3g} times the best", first.ns() / best_ns());
-      return;
-    }
-    if (const Check check = execution->check(expected_); !check.pass) {
-      trial.outcome = Outcome::wrong;
-      trial.why = check.why;
-      return;
-    }
+    if (!live_.empty() && first.ns() > kSlow * best_ns())
+      return end(Outcome::slow, fmt::format("its first run took {:.3g} times the best", first.ns() / best_ns()));
+    if (const Check check = execution->check(expected_); !check.pass) return end(Outcome::wrong, check.why);
     std::vector<double> times;
     for (int i = 0; i < kQuickRuns; ++i) {
       times.push_back(execution->run().ns());
@@ -203,11 +197,7 @@ class Search {
     trial.time_ns = summarize(times).median;
     // Once more before it becomes what others are judged by: a race may show only now and then.
     if (live_.empty() || trial.time_ns < best_ns()) {
-      if (const Check check = execution->check(expected_); !check.pass) {
-        trial.outcome = Outcome::wrong;
-        trial.why = check.why;
-        return;
-      }
+      if (const Check check = execution->check(expected_); !check.pass) return end(Outcome::wrong, check.why);
     }
     trial.outcome = Outcome::measured;
     keep({index, trial.time_ns, std::move(execution)});
