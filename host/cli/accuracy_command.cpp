@@ -33,11 +33,10 @@ class AccuracyCommand final : public Command {
 
   void declare(CLI::App& app) override {
     auto* path = app.add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ");
-    app.add_option("--layer", layer_, "layers by name (default: the first of each kind)")->option_text("GLOB");
-    app.add_option("--data", data_,
-                   "random weights instead: heavy:NxK (Student's t, outlier columns, rows of many "
-                   "sizes) or normal:NxK")
-        ->option_text("KIND:NxK")
+    add_option(app, "--layer GLOB", layer_, "layers by name (default: the first of each kind)");
+    add_option(app, "--data KIND:NxK", data_,
+               "random weights instead: heavy:NxK (Student's t, outlier columns, rows of many "
+               "sizes) or normal:NxK")
         ->excludes(path);
     app.add_option("--m", m_, "rows of random activations, heavy-tailed (normal of normal weights) (default: 16)")
         ->check(CLI::Range(1, 4096));

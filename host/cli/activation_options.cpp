@@ -13,19 +13,16 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
   using numerics::DType;
   app_ = &app;
   app.add_option("PATH", path, "checkpoint folder, or one safetensors file")->option_text(" ")->required();
-  CLI::Option* given =
-      add_tensor_ref(app, "--input", given_.input, 1, "activations [M, K], f32, f16 or bf16; devices quantise them")
-          ->option_text("FILE:TENSOR");
-  add_tensor_ref(app, "--input-q", given_.input_q, 2, "activations as fp8 codes with their scales")
-      ->option_text("FILE:VALUES,SCALES")
+  CLI::Option* given = add_tensor_ref(app, "--input FILE:TENSOR", given_.input, 1,
+                                      "activations [M, K], f32, f16 or bf16; devices quantise them");
+  add_tensor_ref(app, "--input-q FILE:VALUES,SCALES", given_.input_q, 2, "activations as fp8 codes with their scales")
       ->excludes(given);
-  app.add_option("--m", given_.m,
-                 may_make_up ? "rows (default: all of the input, 16 where random)" : "rows (default: all)")
+  add_option(app, "--m FILE:VALUES,SCALES", given_.m,
+             may_make_up ? "rows (default: all of the input, 16 where random)" : "rows (default: all)")
       ->option_text("M")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{std::numeric_limits<std::int32_t>::max()}));
   if (may_make_up) {
-    app.add_option("--seed", given_.seed, "seed of the random activations used without an input (default: 1)")
-        ->option_text("N")
+    add_option(app, "--seed N", given_.seed, "seed of the random activations used without an input (default: 1)")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53));  // which every JSON reader keeps
   }
   add_dtype(app, "--x-dtype", given_.x_dtype, {DType::f32, DType::f16, DType::bf16},
@@ -40,10 +37,9 @@ void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
       ->excludes(app.get_option("--x-block"))
       ->excludes(app.get_option("--input-q"));
   add_accuracy(app, accuracies, may_make_up);
-  add_tensor_ref(app, "--routing", routing, 2,
+  add_tensor_ref(app, "--routing FILE:IDS,WEIGHTS", routing, 2,
                  "experts and weights of each token of a layer of experts, in place of the\n"
-                 "router's")
-      ->option_text("FILE:IDS,WEIGHTS");
+                 "router's");
 }
 
 const layer::ActivationSource& ActivationOptions::source() const {

@@ -3,7 +3,6 @@
 #include "host/cli/bench.h"
 
 #include "backends/words.h"
-#include "host/cli/command.h"
 #include "host/layer/synthetic.h"
 #include "host/report/units.h"
 
@@ -86,7 +85,7 @@ const KnownColumn& column(std::string_view key) {
   return *std::find_if(kColumns.begin(), kColumns.end(), [key](const KnownColumn& one) { return one.key == key; });
 }
 
-std::vector<report::Column> columns(std::string_view keys) {
+std::vector<report::Column> columns_of(std::string_view keys) {
   std::vector<report::Column> all;
   for (const std::string_view key : words::split(keys, ' ')) {
     const KnownColumn& known = column(key);
@@ -151,8 +150,8 @@ Timed measure(const std::function<layer::Timing()>& run, const BenchSettings& se
   return {tuning::summarize(device), tuning::summarize(host), kind};
 }
 
-BenchTable::BenchTable(std::string_view keys, std::string_view shown, Say say)
-    : table_(columns(keys)), shown_(words::split(shown, ' ')), say_(std::move(say)) {}
+BenchTable::BenchTable(const BenchColumns& columns, Say say)
+    : table_(columns_of(columns.keys)), shown_(words::split(columns.shown, ' ')), say_(std::move(say)) {}
 
 void BenchTable::heading() const {
   std::vector<std::string> headings;
@@ -182,8 +181,7 @@ void BenchTable::attempt(BenchRow row, const std::function<void(BenchRow& row)>&
   try {
     fill(row);
   } catch (const Error& error) {
-    const bool refused = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
-    row["verdict"] = refused ? "unsupported" : "error";
+    row["verdict"] = error.is_refusal() ? "unsupported" : "error";
     row["why"] = error.what();
   }
   if (!row.empty()) add(row);
@@ -235,14 +233,11 @@ void time_chain(const Device& device, const std::function<void(SequenceDesc&)>& 
   row["layers"] = static_cast<std::int64_t>(layers);
 }
 
-BenchTable chain_table(BenchTable::Say say) {
-  return {
-      "device m layers products form variants verdict layer_ns spread enqueue_ns gbytes_per_s of_copy_ceiling "
-      "max_error_over_bound runs why",
-      "m layers products form verdict layer_ns spread enqueue_ns gbytes_per_s of_copy_ceiling max_error_over_bound "
-      "variants",
-      std::move(say)};
-}
+const BenchColumns kChainColumns = {
+    "device m layers products form variants verdict layer_ns spread enqueue_ns gbytes_per_s of_copy_ceiling "
+    "max_error_over_bound runs why",
+    "m layers products form verdict layer_ns spread enqueue_ns gbytes_per_s of_copy_ceiling max_error_over_bound "
+    "variants"};
 
 void bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
                  std::size_t layers, const BenchSettings& settings, BenchTable& table) {

@@ -35,6 +35,12 @@ inline bool is_measured(std::uint32_t kind) { return kind == IRONCL_TIME_MEASURE
 Timed measure(const std::function<layer::Timing()>& run, const BenchSettings& settings,
               const std::function<void(const std::vector<double>& slice, std::uint32_t kind)>& between = {});
 
+/// The keys of a table's columns, separated by blanks; and of those of the running lines, which end with "why".
+struct BenchColumns {
+  std::string_view keys, shown;
+};
+extern const BenchColumns kChainColumns, kExpertsColumns, kRanksColumns, kRanksExpertsColumns;
+
 /// A row by the keys of its columns; what it lacks stays empty.
 using BenchRow = boost::json::object;
 
@@ -42,8 +48,7 @@ class BenchTable {
  public:
   using Say = std::function<void(const std::string&)>;
 
-  /// `keys`: the columns, separated by blanks; `shown`: those of the running lines, which end with "why".
-  BenchTable(std::string_view keys, std::string_view shown, Say say);
+  BenchTable(const BenchColumns& columns, Say say);
 
   void heading() const;
   void add(const BenchRow& row);
@@ -71,7 +76,6 @@ void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, do
 void time_chain(const Device& device, const std::function<void(SequenceDesc&)>& record, std::size_t layers,
                 double bytes, const BenchSettings& settings, BenchRow& row);
 
-BenchTable chain_table(BenchTable::Say say);
 /// The products of `layers` layers, each with a copy of the weights, so that none come from a cache: recorded, and
 /// submitted by one call, as a decode step runs them; each is checked first.
 void bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
@@ -87,17 +91,13 @@ double expert_bytes(const layer::ExpertsForm& form, const layer::GatedForm& expe
 /// Operations of a call, two per multiply-add, without the router's.
 double flops_of(const layer::ExpertsForm& form, std::int64_t tokens);
 
-BenchTable experts_table(BenchTable::Say say);
-
 /// A layer of experts with so many tokens, which are others in each of a few calls, so that weights come from memory.
 void bench_experts(const Device& device, const layer::ExpertsSource& source, const layer::ExpertsChoices& choices,
                    const BenchSettings& settings, BenchTable& table);
 
-BenchTable ranks_table(BenchTable::Say say);
 /// A layer over ranks in each number of chunks, beside itself on `device` alone.
 void bench_ranks(ranks::Launch& launch, const Device& device, const MeasuredLayer& of, const std::vector<int>& chunks,
                  const ranks::SpreadSettings& split, const BenchSettings& settings, BenchTable& table);
-BenchTable ranks_experts_table(BenchTable::Say say);
 /// Times a layer of experts, each of whose calls routes as the input says.
 void bench_ranks(ranks::Launch& launch, const Device& device, const layer::ExpertsSource& source,
                  const layer::ExpertsChoices& choices, const ranks::SpreadSettings& split,

@@ -36,26 +36,22 @@ class BenchCommand final : public Command {
   void declare(CLI::App& app) override {
     app_ = &app;
     shapes_.declare(app, "whole layers of experts of --model");
-    app.add_option("--problem", problems_, "a problem line, as other commands print it; may be repeated")
-        ->option_text("LINE");
+    add_option(app, "--problem LINE", problems_, "a problem line, as other commands print it; may be repeated");
     add_number(app, "--skew", settings_.skew, CLI::Range(0.0, 8.0),
                "with --tokens: exponent of Zipf's law by which tokens choose experts");
-    app.add_option("--chain", chain_,
-                   "submit the named products of this many layers, each with its own weights, by one call, and\n"
-                   "wait once, as a decode step does; prints host time per layer")
-        ->check(CLI::Range(1, 4096))
-        ->option_text("LAYERS");
+    add_option(app, "--chain LAYERS", chain_,
+               "submit the named products of this many layers, each with its own weights, by one call, and\n"
+               "wait once, as a decode step does; prints host time per layer")
+        ->check(CLI::Range(1, 4096));
     app.add_flag("--mlp", mlp_,
                  "with --chain: gate_up_proj and down_proj of --model (or the two of --shape) as a gated MLP: two\n"
                  "products, the activation in the first");
-    app.add_option("--device", uris_, "device URI; may be repeated (default: all devices but models)")
-        ->option_text("URI");
+    add_option(app, "--device URI", uris_, "device URI; may be repeated (default: all devices but models)");
     ranks_.declare(app);
-    app.add_option("--chunks", chunks_,
-                   "with --ranks: cut rows into this many parts, one travels while the next is computed; a list")
+    add_option(app, "--chunks LIST", chunks_,
+               "with --ranks: cut rows into this many parts, one travels while the next is computed; a list")
         ->delimiter(',')
-        ->check(CLI::Range(1, 1 << 20))
-        ->option_text("LIST");
+        ->check(CLI::Range(1, 1 << 20));
     add_key_values(app, "--opt", options_, "a backend's own option; may be repeated");
     add_accuracy(app, classes_, true);
     add_number(app, "--runs", settings_.runs, above_zero(), "minimum number of timed calls");
@@ -65,14 +61,15 @@ class BenchCommand final : public Command {
                "memory through which weights rotate, so that no cache holds them (0: one copy)");
     add_number(app, "--check-rows", settings_.check_rows, above_zero(), "rows of D to check against the oracle");
     app.add_option("--seed", settings_.seed, "seed of the operands")->capture_default_str();
-    app.add_option("--csv", csv_, "write the rows as CSV; - is standard output, where no other rows are then printed")
-        ->option_text("FILE");
-    app.add_option("--json", json_, "write the rows as JSON; - as for --csv")->option_text("FILE");
-    app.add_option("--markdown", markdown_, "write the rows as Markdown; - as for --csv")->option_text("FILE");
+    add_option(app, "--csv FILE", csv_,
+               "write the rows as CSV; - is standard output, where no other rows are then printed");
+    add_option(app, "--json FILE", json_, "write the rows as JSON; - as for --csv");
+    add_option(app, "--markdown FILE", markdown_, "write the rows as Markdown; - as for --csv");
   }
 
   ExitStatus run() override {
     report::check_outputs({csv_, json_, markdown_}, shapes_.files());
+    line_.leave_output(csv_ == "-" || json_ == "-" || markdown_ == "-");
     ranks_.start();
     if (!ranks_.on()) refuse_options(*app_, "{} is about ranks; give --ranks too", {"--chunks"});
     if (ranks_.on())
@@ -89,22 +86,22 @@ class BenchCommand final : public Command {
     const std::vector<MeasuredLayer> rows = all_rows();
     report::check_outputs({csv_, json_, markdown_}, inputs_);
     if (ranks_.on())
-      return over_ranks(ranks_table(speaker()), [&](const ironcl::Device& device, BenchTable& over) {
+      return over_ranks(kRanksColumns, [&](const ironcl::Device& device, BenchTable& over) {
         for (const MeasuredLayer& one : rows)
           bench_ranks(ranks_.launch(), device, one, chunks_, ranks_.settings(), settings_, over);
       });
-    BenchTable table(
+    constexpr BenchColumns kColumns = {
         "device layer problem m n k variant accuracy_class config verdict time_ns spread time_kind host_ns gflops "
         "gbytes_per_s of_fma_ceiling of_copy_ceiling max_error_over_bound rows_checked plan_ns prepare_ns "
         "weights_bytes runs why",
         "m n k variant accuracy_class verdict time_ns spread gflops gbytes_per_s of_fma_ceiling of_copy_ceiling "
-        "max_error_over_bound",
-        speaker());
+        "max_error_over_bound"};
+    BenchTable table(kColumns, speaker());
     on_devices([&](const ironcl::Device& device) {
       table.heading();
       std::string named;
       for (std::size_t i = 0; i < rows.size(); ++i) {
-        if (const std::string& name = rows[i].name; name != named && !name.empty()) say("{}\n", named = name);
+        if (const std::string& name = rows[i].name; name != named && !name.empty()) line_.say("{}\n", named = name);
         line_.show(
             static_cast<double>(i) / static_cast<double>(rows.size()),
             fmt::format("{}/{} {} on {}, M = {}", i + 1, rows.size(), rows[i].name, device.uri(), rows[i].problem.m));
@@ -112,10 +109,12 @@ class BenchCommand final : public Command {
       }
     });
     if (share_over_one_)
-      say("shares above 1: of FMA, clocks were higher during the calls than between them; of copy, data came from a "
+      line_.say(
+          "shares above 1: of FMA, clocks were higher during the calls than between them; of copy, data came from a "
           "cache (raise --rotate-mib), or was only read, while a copy also writes\n");
     if (!left_out_.empty())
-      say("left out: {} layers that cannot be used\n{}", left_out_.size(), layer::to_text(layer::fold(left_out_)));
+      line_.say("left out: {} layers that cannot be used\n{}", left_out_.size(),
+                layer::to_text(layer::fold(left_out_)));
     return written(table);
   }
 
@@ -138,7 +137,7 @@ class BenchCommand final : public Command {
       usage(
           "--mlp takes gate_up_proj [2 I, H] and down_proj [H, I]; give a --model that has them, or --shape "
           "2IxH,HxI");
-    BenchTable table = chain_table(speaker());
+    BenchTable table(kChainColumns, speaker());
     on_devices([&](const ironcl::Device& device) {
       table.heading();
       for (const std::int64_t rows : shapes_.rows()) {
@@ -162,18 +161,18 @@ class BenchCommand final : public Command {
     if (ranks_.on()) {
       refuse_options(*app_, "experts are not cut into chunks; leave {} out", {"--chunks"});
       choices.weakest_accuracy = classes_.front();
-      return over_ranks(ranks_experts_table(speaker()), [&](const ironcl::Device& device, BenchTable& over) {
+      return over_ranks(kRanksExpertsColumns, [&](const ironcl::Device& device, BenchTable& over) {
         for (const std::int64_t tokens : all_tokens) {
           choices.tokens = tokens;
           bench_ranks(ranks_.launch(), device, *source, choices, ranks_.settings(), settings_, over);
         }
       });
     }
-    BenchTable table = experts_table(speaker());
+    BenchTable table(kExpertsColumns, speaker());
     on_devices([&](const ironcl::Device& device) {
       for (const numerics::AccuracyClass weakest : classes_) {
-        say("{}: {} experts of [{}, {}], {} a token{}\n", form.name, form.routing.experts, form.experts.width,
-            form.hidden, form.routing.top_k, form.shared ? ", a shared one" : "");
+        line_.say("{}: {} experts of [{}, {}], {} a token{}\n", form.name, form.routing.experts, form.experts.width,
+                  form.hidden, form.routing.top_k, form.shared ? ", a shared one" : "");
         table.heading();
         choices.weakest_accuracy = weakest;
         for (const std::int64_t tokens : all_tokens) {
@@ -190,22 +189,23 @@ class BenchCommand final : public Command {
     const ironcl::Registry registry = ironcl::Registry::discover();
     for (const ironcl::Device& device : real_devices(registry, uris_)) {
       const tuning::Ceilings ceilings = tuning::ceilings_of(device);
-      say("{}: {}{}\n", device.uri(), device.name(),
-          ceilings.flops > 0
-              ? fmt::format(", measured ceilings {:.4g} GFLOP/s of f32 multiply-adds, {:.4g} GB/s of copying",
-                            ceilings.flops / 1e9, ceilings.bytes_per_second / 1e9)
-              : std::string());
+      line_.say("{}: {}{}\n", device.uri(), device.name(),
+                ceilings.flops > 0
+                    ? fmt::format(", measured ceilings {:.4g} GFLOP/s of f32 multiply-adds, {:.4g} GB/s of copying",
+                                  ceilings.flops / 1e9, ceilings.bytes_per_second / 1e9)
+                    : std::string());
       settings_.copy_bytes_per_second = ceilings.bytes_per_second;
       measure_all(device);
     }
   }
 
   /// Measures over ranks, and on rank 0's device alone.
-  ExitStatus over_ranks(BenchTable table,
+  ExitStatus over_ranks(const BenchColumns& columns,
                         const std::function<void(const ironcl::Device&, BenchTable&)>& measure_all) {
     const ironcl::Registry registry = ironcl::Registry::discover();
     const ironcl::Device device = ranks_.devices(registry, uris_).front();
-    say("{} ranks, rank 0 on {}: {}\n", ranks_.launch().size(), device.uri(), device.name());
+    line_.say("{} ranks, rank 0 on {}: {}\n", ranks_.launch().size(), device.uri(), device.name());
+    BenchTable table(columns, speaker());
     table.heading();
     measure_all(device, table);
     return written(table);
@@ -259,14 +259,8 @@ class BenchCommand final : public Command {
     problem.options.insert(problem.options.end(), options_.begin(), options_.end());
   }
 
-  /// Prints while measuring, unless '-' sends the results to standard output.
-  template <class... Args>
-  void say(fmt::format_string<Args...> text, Args&&... args) {
-    const bool taken = csv_ == "-" || json_ == "-" || markdown_ == "-";
-    line_.print(fmt::format(text, std::forward<Args>(args)...), taken);
-  }
   BenchTable::Say speaker() {
-    return [this](const std::string& line) { say("{}", line); };
+    return [this](const std::string& line) { line_.print(line); };
   }
 
   /// Checks and times one problem. A device's refusal is a row, not a failure.
@@ -290,7 +284,7 @@ class BenchCommand final : public Command {
       const std::string plan = fmt::format("{} {} {} {} {}", device.uri(), report::to_line(in_f32),
                                            info.accuracy_class, info.variant, info.tuning);
       if (plan == last_plan_) {
-        say("{:>6} {:>6} {:>6}  {:<18} in both classes\n", problem.m, problem.n, problem.k, info.variant);
+        line_.say("{:>6} {:>6} {:>6}  {:<18} in both classes\n", problem.m, problem.n, problem.k, info.variant);
         return row.clear();
       }
       last_plan_ = plan;

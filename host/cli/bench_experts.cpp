@@ -46,14 +46,11 @@ double flops_of(const ExpertsForm& form, std::int64_t tokens) {
          static_cast<double>(form.hidden);
 }
 
-BenchTable experts_table(BenchTable::Say say) {
-  return {
-      "device model tokens experts hit rows variant accuracy_class verdict time_ns spread time_kind host_ns gflops "
-      "gbytes_per_s of_copy_ceiling max_error_over_bound tokens_checked weights_bytes runs why",
-      "tokens hit rows variant accuracy_class verdict time_ns spread gflops gbytes_per_s of_copy_ceiling "
-      "max_error_over_bound",
-      std::move(say)};
-}
+const BenchColumns kExpertsColumns = {
+    "device model tokens experts hit rows variant accuracy_class verdict time_ns spread time_kind host_ns gflops "
+    "gbytes_per_s of_copy_ceiling max_error_over_bound tokens_checked weights_bytes runs why",
+    "tokens hit rows variant accuracy_class verdict time_ns spread gflops gbytes_per_s of_copy_ceiling "
+    "max_error_over_bound"};
 
 void bench_experts(const Device& device, const layer::ExpertsSource& source, const layer::ExpertsChoices& choices,
                    const BenchSettings& settings, BenchTable& table) {

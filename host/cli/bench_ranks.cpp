@@ -108,15 +108,12 @@ void if_it_fits(const BenchTable& table, const std::function<void()>& alone) {
 
 }  // namespace
 
-BenchTable ranks_table(BenchTable::Say say) {
-  return {
-      "device layer problem m n k split ranks chunks variant verdict bits time_ns spread product_ns write_ns read_ns "
-      "exchange_ns write_gbytes_per_s read_gbytes_per_s exchange_gbytes_per_s sent_bytes messages alone_ns "
-      "alone_product_ns over_alone gflops max_error_over_bound rows_checked memory runs why",
-      "m n k split chunks verdict bits time_ns spread product_ns write_ns read_ns exchange_ns exchange_gbytes_per_s "
-      "alone_ns over_alone max_error_over_bound",
-      std::move(say)};
-}
+const BenchColumns kRanksColumns = {
+    "device layer problem m n k split ranks chunks variant verdict bits time_ns spread product_ns write_ns read_ns "
+    "exchange_ns write_gbytes_per_s read_gbytes_per_s exchange_gbytes_per_s sent_bytes messages alone_ns "
+    "alone_product_ns over_alone gflops max_error_over_bound rows_checked memory runs why",
+    "m n k split chunks verdict bits time_ns spread product_ns write_ns read_ns exchange_ns exchange_gbytes_per_s "
+    "alone_ns over_alone max_error_over_bound"};
 
 void bench_ranks(ranks::Launch& launch, const Device& device, const MeasuredLayer& of, const std::vector<int>& chunks,
                  const ranks::SpreadSettings& split, const BenchSettings& settings, BenchTable& table) {
@@ -184,15 +181,12 @@ void bench_ranks(ranks::Launch& launch, const Device& device, const MeasuredLaye
   });
 }
 
-BenchTable ranks_experts_table(BenchTable::Say say) {
-  return {
-      "device model tokens experts hit rows ranks variant verdict bits time_ns spread product_ns compute_ns "
-      "exchange_ns exchange_gbytes_per_s sent_bytes messages alone_ns over_alone gflops max_error_over_bound "
-      "tokens_checked memory runs why",
-      "tokens hit rows verdict bits time_ns spread product_ns compute_ns exchange_ns exchange_gbytes_per_s alone_ns "
-      "over_alone max_error_over_bound",
-      std::move(say)};
-}
+const BenchColumns kRanksExpertsColumns = {
+    "device model tokens experts hit rows ranks variant verdict bits time_ns spread product_ns compute_ns "
+    "exchange_ns exchange_gbytes_per_s sent_bytes messages alone_ns over_alone gflops max_error_over_bound "
+    "tokens_checked memory runs why",
+    "tokens hit rows verdict bits time_ns spread product_ns compute_ns exchange_ns exchange_gbytes_per_s alone_ns "
+    "over_alone max_error_over_bound"};
 
 void bench_ranks(ranks::Launch& launch, const Device& device, const layer::ExpertsSource& source,
                  const layer::ExpertsChoices& choices, const ranks::SpreadSettings& split,

@@ -37,20 +37,16 @@ class CompareCommand final : public Command {
 
   void declare(CLI::App& app) override {
     operands_.declare(app, true);
-    app.add_option("--layer", layer_,
-                   "layers to run, by name with * and ? (default: all); '*.mlp' names layers of\n"
-                   "experts, which are run whole where they are named")
-        ->option_text("GLOB");
-    add_tensor_ref(app, "--expect", expect_, 1, "output [M, N] of another program; may be repeated")
-        ->option_text("FILE:TENSOR")
+    add_option(app, "--layer GLOB", layer_,
+               "layers to run, by name with * and ? (default: all); '*.mlp' names layers of\n"
+               "experts, which are run whole where they are named");
+    add_tensor_ref(app, "--expect FILE:TENSOR", expect_, 1, "output [M, N] of another program; may be repeated")
         ->expected(1)
         ->take_all();
-    app.add_option("--device", devices_, "device to use; may be repeated (default: every one, models too)")
-        ->option_text("URI")
+    add_option(app, "--device URI", devices_, "device to use; may be repeated (default: every one, models too)")
         ->expected(1)
         ->take_all();
-    app.add_option("--json", json_, "write the report as JSON; - is the standard output, without the tables")
-        ->option_text("FILE");
+    add_option(app, "--json FILE", json_, "write the report as JSON; - is the standard output, without the tables");
     ranks_.declare(app);
   }
 
@@ -94,7 +90,7 @@ class CompareCommand final : public Command {
     ProgressLine line;
     const auto say = [&line, quiet](const std::string& text) {
       line.clear();
-      if (!quiet) line.print(text, false);
+      if (!quiet) line.print(text);
     };
     const std::size_t count = layers.size() + whole.size();
     say(fmt::format("{}: {} layer{}, activations {}, result {}\n\n{}", operands_.path, count, count == 1 ? "" : "s",

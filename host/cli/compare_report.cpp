@@ -43,6 +43,14 @@ report::Table empty_table() {
                         {"verdict", "verdict", Kind::text}});
 }
 
+/// The command that runs one layer on one device again.
+std::string reproduction(const CompareReport& report, const std::string& layer, const std::string& uri) {
+  // Of ranks the options say the devices.
+  const std::string device = uri.find(" ranks ") != std::string::npos ? "" : " --device " + shell_word(uri);
+  return fmt::format("ironcl compare {} --layer {}{}{}", shell_word(report.path), shell_word(layer), device,
+                     report.command_tail);
+}
+
 /// What is wrong or undefined, in words, with the lines that reproduce it; empty where nothing is.
 std::string remarks(const CompareReport& report, const CaseReport& layer) {
   std::string text;
@@ -299,13 +307,6 @@ std::string closing_text(const CompareReport& report) {
                         layer::to_text(layer::fold(report.left_out)));
   if (!report.missing.empty()) text += report.missing + "\n";
   return text + verdict_line(report);
-}
-
-std::string reproduction(const CompareReport& report, const std::string& layer, const std::string& uri) {
-  // Of ranks the options say the devices.
-  const std::string device = uri.find(" ranks ") != std::string::npos ? "" : " --device " + shell_word(uri);
-  return fmt::format("ironcl compare {} --layer {}{}{}", shell_word(report.path), shell_word(layer), device,
-                     report.command_tail);
 }
 
 std::string shell_word(const std::string& text) {

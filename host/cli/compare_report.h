@@ -43,9 +43,6 @@ report::Table sample_of(const std::vector<ironcl::Device>& devices, const layer:
 /// The text below the table: the meaning of its columns, what is wrong, what was left out, the verdict.
 std::string closing_text(const CompareReport& report);
 
-/// The command that runs one layer on one device again.
-std::string reproduction(const CompareReport& report, const std::string& layer, const std::string& uri);
-
 /// `text` as one word of a shell command.
 std::string shell_word(const std::string& text);
 

@@ -108,10 +108,9 @@ class DevicesCommand final : public Command {
 
   void declare(CLI::App& app) override {
     add_json_option(app, json_);
-    app.add_option("--explain", explain_,
-                   "ask every device about that problem: bf16 activations, e4m3 weights\n"
-                   "in 128x128 blocks, bf16 out; or about any problem line")
-        ->option_text("M,N,K");
+    add_option(app, "--explain M,N,K", explain_,
+               "ask every device about that problem: bf16 activations, e4m3 weights\n"
+               "in 128x128 blocks, bf16 out; or about any problem line");
   }
 
   ExitStatus run() override {

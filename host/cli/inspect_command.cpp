@@ -366,8 +366,7 @@ class InspectCommand final : public Command {
     add_json_option(app, json_);
     app.add_flag("--summary", summary_, "layers by pattern, and bytes by kind")->excludes(app.get_option("--json"));
     add_block(app, "--block", block_, "weight block where neither file nor shapes say it: 128, 128x128");
-    app.add_option("--ranks", ranks_, "what each of so many ranks would hold")
-        ->option_text("N")
+    add_option(app, "--ranks N", ranks_, "what each of so many ranks would hold")
         ->check(CLI::Range(1, 65536))
         ->excludes(app.get_option("--json"));
     app.add_flag("--ragged", ragged_, "with --ranks: even ranges, wherever blocks of scales begin")->needs("--ranks");

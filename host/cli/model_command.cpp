@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl model: what the published fp8 kernel would cost on a TPU, by the Ironwood model; block sizes; schedules.
 
+#include <ranges>
+
 #include "backends/words.h"
 #include "host/checkpoint/model.h"
 #include "host/cli/command.h"
@@ -52,9 +54,7 @@ std::string text_of(const json::value& value) {
 }
 
 std::string list_text(const json::value& values) {
-  std::vector<std::string> texts;
-  for (const json::value& value : values.as_array()) texts.push_back(text_of(value));
-  return fmt::format("{}", fmt::join(texts, ","));
+  return fmt::format("{}", fmt::join(values.as_array() | std::views::transform(text_of), ","));
 }
 
 /// `text` with the value at each {place:form} of `report`.
@@ -181,7 +181,7 @@ class ModelCommand final : public Command {
     add_key_values(app, "--assume", assumptions_,
                    "change an assumption, such as hbm_efficiency=0.7 (--machines lists them)");
     app.add_flag("--search", search_, "choose kernel blocks under the VMEM limit");
-    app.add_option("--layers", layers_, "model every layer of a checkpoint, with --m rows each")->option_text("PATH");
+    add_option(app, "--layers PATH", layers_, "model every layer of a checkpoint, with --m rows each");
     app.add_option("--layer", glob_, "with --layers: layers whose names match, with * and ?")->capture_default_str();
     app.add_option("--experts", experts_.experts, "number of experts: model a layer of experts by each kernel for it")
         ->check(CLI::Range(1, 65536));
@@ -193,9 +193,8 @@ class ModelCommand final : public Command {
     add_number(app, "--skew", experts_.skew, CLI::Range(0.0, 10.0),
                "with --experts: exponent of Zipf's law by which tokens choose experts; 0: uniform");
     app.add_option("--seed", experts_.seed, "with --experts: seed of the random load")->capture_default_str();
-    app.add_option("--json", json_, "write the report as JSON; - is the standard output")->option_text("FILE");
-    app.add_option("--trace", trace_, "write the schedule as Chrome trace JSON; - is the standard output")
-        ->option_text("FILE");
+    add_option(app, "--json FILE", json_, "write the report as JSON; - is the standard output");
+    add_option(app, "--trace FILE", trace_, "write the schedule as Chrome trace JSON; - is the standard output");
     app.add_flag("--machines", machines_, "print the hardware tables and the assumptions, as JSON");
     app.add_option("--device", device_, "the model's URI")->capture_default_str();
   }

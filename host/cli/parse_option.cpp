@@ -3,6 +3,7 @@
 #include "host/cli/parse_option.h"
 
 #include <cmath>
+#include <ranges>
 
 #include "backends/words.h"
 #include "host/checkpoint/matrix.h"
@@ -44,10 +45,8 @@ CLI::Option* add_out_dtype(CLI::App& app, DType& type) {
 DType parse_dtype_option(const std::string& option, const std::string& text, const std::vector<DType>& allowed) {
   const auto type = numerics::parse_dtype(text);
   if (type && std::find(allowed.begin(), allowed.end(), *type) != allowed.end()) return *type;
-  std::vector<std::string_view> names;
-  names.reserve(allowed.size());
-  for (const DType one : allowed) names.push_back(numerics::name_of(one));
-  usage("{} {}: write one of {}", option, text, fmt::join(names, ", "));
+  usage("{} {}: write one of {}", option, text,
+        fmt::join(allowed | std::views::transform([](DType one) { return numerics::name_of(one); }), ", "));
 }
 
 CLI::Option* add_block(CLI::App& app, const char* option, std::optional<numerics::ScaleGrid>& grid,
@@ -109,7 +108,7 @@ CLI::Validator not_negative() {
   return number_that("is not a number of at least 0", [](double number) { return number >= 0; });
 }
 
-void check_tensor_ref(const char* option, const std::string& text, std::size_t count) {
+void check_tensor_ref(const std::string& option, const std::string& text, std::size_t count) {
   try {
     checkpoint::parse_tensor_ref(text, count);
   } catch (const checkpoint::Error& error) {

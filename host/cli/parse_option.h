@@ -19,6 +19,13 @@ namespace ironcl::cli {
 /// A backend's own options, in the order given.
 using KeyValues = std::vector<std::pair<std::string, std::string>>;
 
+/// An option as the help spells it: "--device URI", its name and the word for its value.
+template <class T>
+CLI::Option* add_option(CLI::App& app, const std::string& spelling, T& value, const std::string& what) {
+  const std::size_t blank = spelling.find(' ');
+  return app.add_option(spelling.substr(0, blank), value, what)->option_text(spelling.substr(blank + 1));
+}
+
 /// A number within a range, whose default the help shows.
 template <class T>
 CLI::Option* add_number(CLI::App& app, const char* name, T& value, const CLI::Validator& range,
@@ -63,14 +70,13 @@ CLI::Option* add_key_values(CLI::App& app, const char* option, KeyValues& pairs,
 CLI::Option* add_accuracy(CLI::App& app, std::vector<numerics::AccuracyClass>& classes, bool both);
 
 /// Throws CommandError usage where `text` is not FILE:TENSOR (FILE:VALUES,SCALES where `count` is 2).
-void check_tensor_ref(const char* option, const std::string& text, std::size_t count);
-/// An option for that; `refs` is one text or several.
+void check_tensor_ref(const std::string& option, const std::string& text, std::size_t count);
+/// An option for that, as add_option() has it; `refs` is one text or several.
 template <class Refs>
-CLI::Option* add_tensor_ref(CLI::App& app, const char* option, Refs& refs, std::size_t count,
+CLI::Option* add_tensor_ref(CLI::App& app, const char* spelling, Refs& refs, std::size_t count,
                             const std::string& what) {
-  return app.add_option(option, refs, what)->each([=](const std::string& text) {
-    check_tensor_ref(option, text, count);
-  });
+  CLI::Option* option = add_option(app, spelling, refs, what);
+  return option->each([=](const std::string& text) { check_tensor_ref(option->get_name(), text, count); });
 }
 
 /// Throws CommandError usage where one of `options` was given, which would be ignored; `text` has a {} for its name.

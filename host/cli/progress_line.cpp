@@ -47,9 +47,9 @@ void ProgressLine::clear() {
   shown_ = 0;
 }
 
-void ProgressLine::print(const std::string& text, bool taken) {
+void ProgressLine::print(const std::string& text) {
   clear();
-  if (taken) return report::print_error_text(text);
+  if (taken_) return report::print_error_text(text);
   report::print_text(text);
   report::flush_output();
 }

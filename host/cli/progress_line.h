@@ -2,7 +2,10 @@
 // A line that is rewritten in place while something takes long; nothing where the output is no terminal.
 #pragma once
 
+#include <fmt/format.h>
+
 #include <string>
+#include <utility>
 
 namespace ironcl::cli {
 
@@ -18,12 +21,17 @@ class ProgressLine {
   void show(double fraction, const std::string& text);
   /// Takes the line away, so that others may print.
   void clear();
-  /// Takes the line away and prints `text` at once: to the standard output, or where that is `taken`, by a report, to
-  /// the standard error.
-  void print(const std::string& text, bool taken);
+  /// Whether a report takes the standard output: what is printed then goes to the standard error.
+  void leave_output(bool taken) { taken_ = taken; }
+  /// Takes the line away and prints `text` at once.
+  void print(const std::string& text);
+  template <class... Args>
+  void say(fmt::format_string<Args...> text, Args&&... args) {
+    print(fmt::format(text, std::forward<Args>(args)...));
+  }
 
  private:
-  bool terminal_ = false;
+  bool terminal_ = false, taken_ = false;
   std::size_t shown_ = 0;  ///< Characters on the screen.
   double last_ = 0;        ///< When, in nanoseconds.
 };

@@ -14,7 +14,6 @@
 #include "host/quantize/convert.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
-#include "host/report/print.h"
 #include "host/report/problem.h"
 #include "host/report/table.h"
 #include "host/report/units.h"
@@ -104,29 +103,24 @@ class QuantizeCommand final : public Command {
         ->option_text(" ")
         ->required();
     app.add_option("OUT", out_, "folder to create; it appears when it is complete")->option_text(" ")->required();
-    app.add_option("--scheme", texts_.scheme, "which elements share a scale; none: not quantised (default: block)")
-        ->option_text("block|channel|tensor|mxfp8|mxfp4|nvfp4|none");
+    add_option(app, "--scheme block|channel|tensor|mxfp8|mxfp4|nvfp4|none", texts_.scheme,
+               "which elements share a scale; none: not quantised (default: block)");
     add_block(app, "--block", block_, "block of scheme block (default: 128x128)");
-    app.add_option("--type", texts_.type, "type of the codes (default: e4m3; mxfp4, nvfp4: e2m1; none: bf16)")
-        ->option_text("e4m3|e5m2|int8|bf16|f16|f32");
-    app.add_option("--scale-type", texts_.scale_type, "type of the scales (default: f32; MX: e8m0; nvfp4: e4m3)")
-        ->option_text("f32|bf16|e8m0");
-    app.add_option("--dialect", texts_.dialect,
-                   "convention of names and configs in OUT (default: block: fp8; others: "
-                   "compressed-tensors)")
-        ->option_text("fp8|compressed-tensors|modelopt");
-    app.add_option("--keep", keep_,
-                   "modules to leave unquantised, besides embeddings, norms, routers and heads; may be repeated")
-        ->option_text("GLOB")
+    add_option(app, "--type e4m3|e5m2|int8|bf16|f16|f32", texts_.type,
+               "type of the codes (default: e4m3; mxfp4, nvfp4: e2m1; none: bf16)");
+    add_option(app, "--scale-type f32|bf16|e8m0", texts_.scale_type,
+               "type of the scales (default: f32; MX: e8m0; nvfp4: e4m3)");
+    add_option(app, "--dialect fp8|compressed-tensors|modelopt", texts_.dialect,
+               "convention of names and configs in OUT (default: block: fp8; others: "
+               "compressed-tensors)");
+    add_option(app, "--keep GLOB", keep_,
+               "modules to leave unquantised, besides embeddings, norms, routers and heads; may be repeated")
         ->allow_extra_args(false);
-    app.add_option("--calibration", calibration_,
-                   "activations by module, for static scales: safetensors, or a folder")
-        ->option_text("FILE");
-    app.add_option("--clip", clip_, "largest activation that counts: amax, mse, percentile:P (default: amax)")
-        ->option_text("RULE")
+    add_option(app, "--calibration FILE", calibration_,
+               "activations by module, for static scales: safetensors, or a folder");
+    add_option(app, "--clip RULE", clip_, "largest activation that counts: amax, mse, percentile:P (default: amax)")
         ->needs("--calibration");
-    app.add_option("--device", device_, "device that quantises, to the same bytes (default: the host)")
-        ->option_text("URI");
+    add_option(app, "--device URI", device_, "device that quantises, to the same bytes (default: the host)");
     app.add_option("--threads", threads_, "threads that compute (default: one per processor)")
         ->check(CLI::Range(1, 1024));
     app.add_flag("--verify", verify_, "read everything back and print what each layer lost");
@@ -145,34 +139,31 @@ class QuantizeCommand final : public Command {
       usage("{}", error.what());
     }
     report::check_outputs({json_});
+    line_.leave_output(json_ == "-");
     std::optional<DeviceEncoder> encoder;
     if (!device_.empty()) request.encoder = std::ref(encoder.emplace(device_, request.format.scheme));
     Conversion conversion(std::move(request));
-    say(plan_text(conversion));
+    line_.print(plan_text(conversion));
     const double began = seconds();
     conversion.run(progress_of("writing"));
-    line_.clear();
     const double took = seconds() - began;
-    say(fmt::format("{}: {} of {}, {} in {} ({}/s of input)\n", out_,
-                    report::human_bytes(static_cast<double>(conversion.output_bytes())),
-                    report::human_bytes(static_cast<double>(conversion.input_bytes())),
-                    conversion.resumed().empty()
-                        ? std::string("written")
-                        : fmt::format("{} files were done before, the rest", conversion.resumed().size()),
-                    report::human_time(took * 1e9),
-                    report::human_bytes(static_cast<double>(conversion.input_bytes()) / took)));
+    line_.say("{}: {} of {}, {} in {} ({}/s of input)\n", out_,
+              report::human_bytes(static_cast<double>(conversion.output_bytes())),
+              report::human_bytes(static_cast<double>(conversion.input_bytes())),
+              conversion.resumed().empty()
+                  ? std::string("written")
+                  : fmt::format("{} files were done before, the rest", conversion.resumed().size()),
+              report::human_time(took * 1e9),
+              report::human_bytes(static_cast<double>(conversion.input_bytes()) / took));
     report::Table losses;
     if (verify_ || conversion.plan().converts) losses = lost(conversion);
-    if (!losses.empty()) say(report::to_text(losses, report::terminal_width()));
+    if (!losses.empty()) line_.print(report::to_text(losses, report::terminal_width()));
     if (!json_.empty()) report::write_file(json_, report::to_text(json::value(report_of(conversion, losses))));
     return ExitStatus::ok;
   }
 
  private:
   static double seconds() { return report::now_ns() * 1e-9; }
-
-  /// To the standard output, or where the report goes there, to the standard error.
-  void say(const std::string& text) { json_ == "-" ? report::print_error_text(text) : report::print_text(text); }
 
   quantize::Progress progress_of(const char* what) {
     return [this, what, began = seconds()](std::uint64_t done, std::uint64_t all, const std::string& file) {
@@ -212,7 +203,6 @@ class QuantizeCommand final : public Command {
       add(layer.name, layer.loss);
       all.add(layer.loss);
     }
-    line_.clear();
     add("all", all);
     return table;
   }

@@ -57,17 +57,14 @@ std::vector<std::int64_t> parse_sizes(const std::string& option, const std::vect
 
 void ShapeOptions::declare(CLI::App& app, const std::string& of_tokens) {
   app_ = &app;
-  app.add_option("--shape", shapes_, "weights as NxK, such as 4096x7168; several with commas")
-      ->delimiter(',')
-      ->option_text("NxK");
-  app.add_option("--n", n_, "rows of the weight (with --k)")->option_text("N")->check(CLI::Range(1, INT32_MAX));
-  app.add_option("--k", k_, "columns of the weight (with --n)")->option_text("K")->check(CLI::Range(1, INT32_MAX));
-  app.add_option("--model", model_,
-                 "all layers of a known model or of a config.json:\n" +
-                     fmt::format("{}", fmt::join(tuning::known_models(), ", ")))
-      ->option_text("NAME|config.json");
+  add_option(app, "--shape NxK", shapes_, "weights as NxK, such as 4096x7168; several with commas")->delimiter(',');
+  add_option(app, "--n N", n_, "rows of the weight (with --k)")->check(CLI::Range(1, INT32_MAX));
+  add_option(app, "--k K", k_, "columns of the weight (with --n)")->check(CLI::Range(1, INT32_MAX));
+  add_option(app, "--model NAME|config.json", model_,
+             "all layers of a known model or of a config.json:\n" +
+                 fmt::format("{}", fmt::join(tuning::known_models(), ", ")));
   add_number(app, "--tp-size", tp_size_, above_zero(), "tensor-parallel size of --model");
-  app.add_option("--checkpoint", checkpoint_, "all quantised layers of a checkpoint")->option_text("PATH");
+  add_option(app, "--checkpoint PATH", checkpoint_, "all quantised layers of a checkpoint");
   using Texts = std::vector<std::string>;
   add_parsed<Texts>(app, "--m", rows_, "rows of A: a list, or a range FROM:TO:STEP or FROM:TO:*FACTOR",
                     [](const Texts& texts) {

@@ -203,10 +203,10 @@ class TuneCommand final : public Command {
 
   void declare(CLI::App& app) override {
     shapes_.declare(app, "the products of --model's layers of experts");
-    app.add_option("--device", uri_, "device URI (default: the first but models)")->option_text("URI");
+    add_option(app, "--device URI", uri_, "device URI (default: the first but models)");
     add_number(app, "--budget", budget_, above_zero(), "seconds for all problems together");
-    app.add_option("--save", folder_, "folder of tuned tables, merged after each problem (default: nothing is saved)")
-        ->option_text("DIR");
+    add_option(app, "--save DIR", folder_,
+               "folder of tuned tables, merged after each problem (default: nothing is saved)");
     app.add_flag("--redo", redo_, "measure again what the folder already has from this device, driver and build");
     add_number(app, "--accuracy", accuracy_, CLI::IsMember({"f32", "tensor14"}),
                "weakest accuracy class that may win: f32 or tensor14");
@@ -216,7 +216,7 @@ class TuneCommand final : public Command {
     add_number(app, "--check-rows", check_rows_, above_zero(),
                "rows of D of each candidate that are checked against the oracle");
     app.add_option("--seed", seed_, "seed of the operands and of the sample of the space")->capture_default_str();
-    app.add_option("--json", json_, "write rows and trials as JSON; - is the standard output")->option_text("FILE");
+    add_option(app, "--json FILE", json_, "write rows and trials as JSON; - is the standard output");
   }
 
   ExitStatus run() override {
@@ -230,10 +230,11 @@ class TuneCommand final : public Command {
     device_ = real_devices(registry, uri_.empty() ? std::vector<std::string>{} : std::vector{uri_}).front();
     const bool saves = folder_ != "off";
     start_ = seconds_now();
-    say("{}: {}\nproblems: {}, in {:.0f} s; tables: {}\n", device_.uri(), device_.name(), todo_.size(), budget_,
-        saves ? "merged into " + folder_ + " after each problem"
-              : "none, results are only printed (--save DIR keeps them)");
-    TuneReport report([this](const std::string& text) { say("{}", text); });
+    line_.leave_output(json_ == "-");
+    line_.say("{}: {}\nproblems: {}, in {:.0f} s; tables: {}\n", device_.uri(), device_.name(), todo_.size(), budget_,
+              saves ? "merged into " + folder_ + " after each problem"
+                    : "none, results are only printed (--save DIR keeps them)");
+    TuneReport report([this](const std::string& text) { line_.print(text); });
     report.heading();
 
     const auto previous = std::signal(SIGINT, interrupt);
@@ -245,8 +246,8 @@ class TuneCommand final : public Command {
     std::signal(SIGINT, previous);
     report.finish(device_, budget_, seconds_now() - start_, interrupted != 0 ? "interrupted" : "");
     if (!measured.left_out.empty())
-      say("left out: {} layers that cannot be used\n{}", measured.left_out.size(),
-          layer::to_text(layer::fold(measured.left_out)));
+      line_.say("left out: {} layers that cannot be used\n{}", measured.left_out.size(),
+                layer::to_text(layer::fold(measured.left_out)));
     if (!json_.empty()) report.write_json(json_, measured.left_out);
     // Ended by the signal, as whoever sent it expects; what was found is saved.
     if (interrupted != 0) {
@@ -257,11 +258,6 @@ class TuneCommand final : public Command {
   }
 
  private:
-  template <class... Args>
-  void say(fmt::format_string<Args...> text, Args&&... args) {
-    line_.print(fmt::format(text, std::forward<Args>(args)...), json_ == "-");
-  }
-
   void add_layers(const Measured& measured) {
     for (const MeasuredLayer& layer : measured.layers) {
       for (const std::int64_t m : shapes_.rows()) {
