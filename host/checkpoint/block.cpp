@@ -65,7 +65,7 @@ void check_scale_values(const Tensor& scale, std::string_view of) {
   const std::int64_t count = scale.elements();
   const std::int64_t cols = scale.shape.empty() ? 1 : scale.shape.back();
   for (std::int64_t i = 0; i < count; ++i) {
-    const double value = numerics::load_as_f64(scale.dtype, scale.data.data(), i);
+    const double value = scale.number(i);
     if (std::isfinite(value) && value >= 0) continue;
     throw Error(ErrorKind::value, scale,
                 "scale [{}, {}]{} is {}, expected a finite value of at least 0; the file is damaged",

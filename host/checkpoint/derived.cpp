@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Scales, biases and codes in the form that the product takes them.
 
+#include <bit>
 #include <cmath>
-#include <cstring>
 
 #include "backends/numerics/casts.h"
 #include "host/checkpoint/block.h"
@@ -11,14 +11,6 @@
 
 namespace ironcl::checkpoint {
 namespace {
-
-/// Element `i` of a tensor whose bytes need not be aligned.
-template <class T>
-T element(const Tensor& tensor, std::int64_t i) {
-  T value;
-  std::memcpy(&value, tensor.data.data() + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
-  return value;
-}
 
 void expect_values(const Tensor& tensor, std::int64_t count, const char* what) {
   if (tensor.elements() == count) return;
@@ -38,11 +30,8 @@ const Tensor& need(const std::optional<Tensor>& part, const LayerParts& parts, c
 
 /// deq_scale: F32, or I64 whose low half is an F32 (models of fp16).
 float product_scale(const Tensor& tensor, std::int64_t i) {
-  if (tensor.dtype_name != "I64") return element<float>(tensor, i);
-  const auto bits = static_cast<std::uint32_t>(element<std::uint64_t>(tensor, i));
-  float value;
-  std::memcpy(&value, &bits, sizeof value);
-  return value;
+  if (tensor.dtype_name != "I64") return tensor.element<float>(i);
+  return std::bit_cast<float>(static_cast<std::uint32_t>(tensor.element<std::uint64_t>(i)));
 }
 
 /// A tensor of F32 that owns its values, made of another.
@@ -64,9 +53,7 @@ Tensor scale_of_row_amax(const Tensor& amax, std::int64_t n) {
   expect_dtype(amax, numerics::is_float(amax.dtype), "F32, F16 or BF16");
   expect_values(amax, n, "the largest magnitude of each row");
   std::vector<float> scales(static_cast<std::size_t>(n));
-  for (std::int64_t i = 0; i < n; ++i)
-    scales[static_cast<std::size_t>(i)] =
-        static_cast<float>(numerics::load_as_f64(amax.dtype, amax.data.data(), i) / 127);
+  for (std::int64_t i = 0; i < n; ++i) scales[static_cast<std::size_t>(i)] = static_cast<float>(amax.number(i) / 127);
   return f32_tensor(amax, {n}, scales);
 }
 
@@ -86,13 +73,13 @@ StaticInt8 static_int8(const LayerParts& parts, std::int64_t n) {
   expect_values(product, n, "one for each row");
   expect_values(input, 1, "the static scale of the activations");
   expect_values(added, n, "one for each row");
-  const float in = element<float>(input, 0);
+  const float in = input.element<float>(0);
   if (!(in > 0)) throw Error(ErrorKind::value, input, "is {}, expected a static scale above 0", in);
   std::vector<float> scales, biases;
   for (std::int64_t i = 0; i < n; ++i) {
     const double deq = product_scale(product, i);
     scales.push_back(static_cast<float>(deq / in));
-    biases.push_back(static_cast<float>(deq * element<std::int32_t>(added, i)));
+    biases.push_back(static_cast<float>(deq * added.element<std::int32_t>(i)));
   }
   return {f32_tensor(product, {n}, scales), f32_tensor(added, {n}, biases)};
 }
@@ -105,7 +92,7 @@ Tensor unpacked_shape(const LayerParts& parts) {
   expect_values(said, 2, "rows and columns");
   const bool wide = said.dtype_name == "I64";
   const auto size = [&](std::int64_t i) {
-    return wide ? element<std::int64_t>(said, i) : element<std::int32_t>(said, i);
+    return wide ? said.element<std::int64_t>(i) : said.element<std::int32_t>(i);
   };
   Tensor weight = parts.weight;
   expect_dtype(weight, weight.dtype_name == "I32", "I32 of four codes each");
@@ -148,7 +135,7 @@ void take_four_bits(const LayerParts& parts, LinearLayer& layer) {
   const Tensor& global = need(parts.global, parts, parts.packed ? "weight_global_scale" : "weight_scale_2");
   expect_dtype(global, global.dtype == DType::f32, "F32");
   expect_values(global, 1, "the scale of the whole weight");
-  const double value = static_cast<double>(element<float>(global, 0));
+  const double value = static_cast<double>(global.element<float>(0));
   const bool divides = global.name.ends_with("global_scale");
   if (!std::isfinite(value) || value < 0 || (divides && value == 0))
     throw Error(ErrorKind::value, global, "is {}, expected a finite scale above 0", value);
@@ -165,7 +152,7 @@ bool all_zero(const Tensor& tensor) {
   if (!numerics::is_float(tensor.dtype))
     return std::ranges::all_of(tensor.data, [](std::byte b) { return b == std::byte{0}; });
   for (std::int64_t i = 0; i < tensor.elements(); ++i)
-    if (numerics::load_as_f64(tensor.dtype, tensor.data.data(), i) != 0) return false;
+    if (tensor.number(i) != 0) return false;
   return true;
 }
 
@@ -258,7 +245,7 @@ void take_zero_points(const LayerParts& parts, const Tensor* zero_points, Linear
     fail(fmt::format("is {}, expected zero points of F32, F16, BF16 or I8", zeros.dtype_name));
   check_scale_shape(zeros, layer.weight.name, layer.n, layer.k, layer.weight_grid);
   for (std::int64_t i = 0; i < zeros.elements(); ++i) {
-    const double value = numerics::load_as_f64(zeros.dtype, zeros.data.data(), i);
+    const double value = zeros.number(i);
     if (value != std::nearbyint(value) || !(std::abs(value) <= 128))
       fail(fmt::format(
           "has the zero point {}, expected whole numbers of -128 to 128: then bf16 holds what they leave of a code",

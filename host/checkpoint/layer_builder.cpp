@@ -254,7 +254,7 @@ class LayerBuilder {
     check_scale_shape(scale, "the activations", 1, layer_.k, {0, 0});
     check_scale_values(scale, shared_with(scale));
     // Activations are divided by it: every one of them would become the largest code, and the product 0.
-    if (numerics::load_as_f64(scale.dtype, scale.data.data(), 0) == 0)
+    if (scale.number(0) == 0)
       throw Error(ErrorKind::value, scale,
                   "is 0, expected a static scale above 0: activations are divided by it; the layer was never "
                   "calibrated, calibrate it with data that reach it");

@@ -188,8 +188,7 @@ bool has_calibrated_input(const TensorIndex& index, std::string_view prefix) {
   const Member* found = member_of(index, prefix, Part::input_scale);
   if (found == nullptr) return false;
   const Tensor& tensor = *found->tensor;
-  return tensor.elements() == 1 && numerics::is_float(tensor.dtype) &&
-         numerics::load_as_f64(tensor.dtype, tensor.data.data(), 0) != 1;
+  return tensor.elements() == 1 && numerics::is_float(tensor.dtype) && tensor.number(0) != 1;
 }
 
 }  // namespace

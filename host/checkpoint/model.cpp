@@ -6,6 +6,7 @@
 
 #include "host/checkpoint/folder.h"
 #include "host/checkpoint/layer_builder.h"
+#include "host/report/suggest.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -123,14 +124,37 @@ std::vector<const LinearLayer*> Checkpoint::match(const std::string& glob) const
   return found;
 }
 
-const LinearLayer& Checkpoint::layer(std::string_view name) const {
-  for (const LinearLayer& candidate : layers_) {
-    if (candidate.name != name) continue;
-    candidate.check();
-    return candidate;
-  }
-  throw Error(ErrorKind::not_found, path_, "", "has no quantised layer '{}'; it has {}: {}", name, layers_.size(),
-              names_of(layers_));
+const LinearLayer& Checkpoint::layer(const std::string& name) const {
+  const LinearLayer& found = layer_named(name);
+  found.check();
+  return found;
 }
+
+void Checkpoint::check_any() const {
+  if (!layers_.empty()) return;
+  if (problem_) throw Error(*problem_);
+  throw Error(ErrorKind::not_found, path_, "",
+              "there is no quantised linear layer; `ironcl inspect` lists what is there");
+}
+
+template <class Layer>
+const Layer& Checkpoint::named(const std::vector<Layer>& layers, const std::string& name) const {
+  check_any();
+  const auto found = std::ranges::find(layers, name, &Layer::name);
+  if (found != layers.end()) return *found;
+  std::vector<std::string> known, near;
+  for (const LinearLayer& layer : layers_) known.push_back(layer.name);
+  for (const ExpertsLayer& layer : experts_) known.push_back(layer.name);
+  for (const std::string& other : known)
+    if (!name.empty() && near.size() < 3 && other.find(name) != std::string::npos) near.push_back(other);
+  if (near.empty()) near = report::near_names(name, known);
+  const std::string hint = near.empty() ? fmt::format("the first of {} is '{}'", known.size(), known.front())
+                                        : fmt::format("did you mean '{}'?", fmt::join(near, "' or '"));
+  throw Error(ErrorKind::not_found, path_, "", "has no quantised layer '{}'; {} (`ironcl inspect` lists them)", name,
+              hint);
+}
+
+template const LinearLayer& Checkpoint::named(const std::vector<LinearLayer>&, const std::string&) const;
+template const ExpertsLayer& Checkpoint::named(const std::vector<ExpertsLayer>&, const std::string&) const;
 
 }  // namespace ironcl::checkpoint

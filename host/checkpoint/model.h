@@ -132,10 +132,19 @@ class Checkpoint {
   /// The layers whose names match a glob of fnmatch(3), broken ones included.
   /// Throws Error not_found with names that are there where none matches.
   std::vector<const LinearLayer*> match(const std::string& glob) const;
-  /// The layer with exactly that name, checked. Throws Error: not_found, or the layer's problem.
-  const LinearLayer& layer(std::string_view name) const;
+  /// The layer, or the layer of experts, with exactly that name, also a broken one. Throw Error not_found with names
+  /// that are near.
+  const LinearLayer& layer_named(const std::string& name) const { return named(layers_, name); }
+  const ExpertsLayer& experts_named(const std::string& name) const { return named(experts_, name); }
+  /// The layer, checked: throws also its problem.
+  const LinearLayer& layer(const std::string& name) const;
+  /// Throws Error where there is no quantised layer at all: problem(), or not_found.
+  void check_any() const;
 
  private:
+  template <class Layer>
+  const Layer& named(const std::vector<Layer>& layers, const std::string& name) const;
+
   std::filesystem::path path_;
   QuantizationConfig config_;
   std::vector<SafetensorsFile> files_;

@@ -25,7 +25,8 @@ struct Family {
   std::int64_t n_group, topk_group;
   double scale;  ///< Default of routed_scaling_factor; 0: the type has none.
   StackedForm stacked;
-  std::string_view unsupported;
+  std::string_view unsupported{};
+  bool shared_gate = false;  ///< Its shared expert has a gate of its own.
 };
 
 constexpr auto kRows = StackedForm::rows_first;
@@ -41,30 +42,26 @@ constexpr std::string_view kDeepSeek4 =
     "computed here";
 
 constexpr std::array kFamilies = {
-    Family{"deepseek_v2", kSoftmax, Normalize::refused, false, true, 0, 0, 1, kRows, {}},
-    Family{"deepseek_v3", kSigmoid, Normalize::flag_on, true, true, 8, 4, 2.5, kRows, {}},
-    Family{"deepseek_v32", kSigmoid, Normalize::flag_on, true, true, 8, 4, 2.5, kRows, {}},
+    Family{"deepseek_v2", kSoftmax, Normalize::refused, false, true, 0, 0, 1, kRows},
+    Family{"deepseek_v3", kSigmoid, Normalize::flag_on, true, true, 8, 4, 2.5, kRows},
+    Family{"deepseek_v32", kSigmoid, Normalize::flag_on, true, true, 8, 4, 2.5, kRows},
     Family{"deepseek_v4", kSigmoid, Normalize::flag_on, true, false, 1, 1, 1.5, kRows, kDeepSeek4},
-    Family{"kimi_k2", kSigmoid, Normalize::flag_on, true, true, 8, 4, 2.5, kRows, {}},
-    Family{"glm4_moe", kSigmoid, Normalize::flag_on, true, true, 1, 1, 1, kRows, {}},
-    Family{"dots1", kSigmoid, Normalize::flag_off, true, true, 1, 1, 1, kRows, {}},
-    Family{"minimax_m2", kSigmoid, Normalize::always, true, false, 1, 1, 0, kRows, {}},
-    Family{"qwen2_moe", kSoftmax, Normalize::flag_off, false, false, 1, 1, 0, kRows, {}},
-    Family{"qwen3_moe", kSoftmax, Normalize::flag_off, false, false, 1, 1, 0, kRows, {}},
-    Family{"qwen3_next", kSoftmax, Normalize::flag_on, false, false, 1, 1, 0, kRows, {}},
-    Family{"qwen3_5_moe", kSoftmax, Normalize::always, false, false, 1, 1, 0, kRows, {}},
-    Family{"qwen3_5_moe_text", kSoftmax, Normalize::always, false, false, 1, 1, 0, kRows, {}},
-    Family{"qwen3_vl_moe", kSoftmax, Normalize::always, false, false, 1, 1, 0, kTransposed, {}},
-    Family{"qwen3_vl_moe_text", kSoftmax, Normalize::always, false, false, 1, 1, 0, kTransposed, {}},
-    Family{"mixtral", kSoftmax, Normalize::always, false, false, 1, 1, 0, kRows, {}},
+    Family{"kimi_k2", kSigmoid, Normalize::flag_on, true, true, 8, 4, 2.5, kRows},
+    Family{"glm4_moe", kSigmoid, Normalize::flag_on, true, true, 1, 1, 1, kRows},
+    Family{"dots1", kSigmoid, Normalize::flag_off, true, true, 1, 1, 1, kRows},
+    Family{"minimax_m2", kSigmoid, Normalize::always, true, false, 1, 1, 0, kRows},
+    Family{"qwen2_moe", kSoftmax, Normalize::flag_off, false, false, 1, 1, 0, kRows, {}, true},
+    Family{"qwen3_moe", kSoftmax, Normalize::flag_off, false, false, 1, 1, 0, kRows},
+    Family{"qwen3_next", kSoftmax, Normalize::flag_on, false, false, 1, 1, 0, kRows, {}, true},
+    Family{"qwen3_5_moe", kSoftmax, Normalize::always, false, false, 1, 1, 0, kRows, {}, true},
+    Family{"qwen3_5_moe_text", kSoftmax, Normalize::always, false, false, 1, 1, 0, kRows, {}, true},
+    Family{"qwen3_vl_moe", kSoftmax, Normalize::always, false, false, 1, 1, 0, kTransposed},
+    Family{"qwen3_vl_moe_text", kSoftmax, Normalize::always, false, false, 1, 1, 0, kTransposed},
+    Family{"mixtral", kSoftmax, Normalize::always, false, false, 1, 1, 0, kRows},
     Family{"llama4", kSigmoid, Normalize::always, false, false, 1, 1, 0, kTransposed, kLlama4},
     Family{"llama4_text", kSigmoid, Normalize::always, false, false, 1, 1, 0, kTransposed, kLlama4},
-    Family{"gpt_oss", kSoftmax, Normalize::always, false, false, 1, 1, 0, kTransposed, {}},
+    Family{"gpt_oss", kSoftmax, Normalize::always, false, false, 1, 1, 0, kTransposed},
 };
-
-/// Types whose shared expert has a gate of its own.
-constexpr std::array<std::string_view, 4> kGatedShared = {"qwen2_moe", "qwen3_next", "qwen3_5_moe",
-                                                          "qwen3_5_moe_text"};
 
 std::string known_types() {
   std::vector<std::string_view> all;
@@ -132,7 +129,7 @@ Routing read_family(const Members& config, const Family& family, std::int64_t ex
   routing.experts = experts;
   routing.score = family.score;
   routing.has_correction_bias = routing.best_of_two = family.bias;
-  routing.has_shared_gate = std::ranges::find(kGatedShared, family.model_type) != kGatedShared.end();
+  routing.has_shared_gate = family.shared_gate;
   routing.has_shared_expert =
       any_above_zero(config, {"n_shared_experts", "shared_expert_intermediate_size", "shared_intermediate_size"});
   const auto top_k = first_size(config, {"num_experts_per_tok", "experts_per_token", "moe_k"});

@@ -6,6 +6,7 @@
 
 #include <iterator>
 
+#include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
 
 namespace ironcl::checkpoint {
@@ -69,6 +70,8 @@ std::optional<std::int64_t> Tensor::bits_in_all(std::uint32_t bits) const {
   }
   return all;
 }
+
+double Tensor::number(std::int64_t i) const { return numerics::load_as_f64(dtype, data.data(), i); }
 
 bool Tensor::is_fp8() const noexcept { return dtype_name.starts_with("F8_") && dtype != DType::e8m0; }
 

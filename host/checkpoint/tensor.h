@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <memory>
@@ -54,6 +55,14 @@ struct Tensor {
   std::int64_t elements() const noexcept;  ///< Product of the shape; 1 for a scalar.
   /// `bits` for each element of the shape; empty where that overflows 64 bits.
   std::optional<std::int64_t> bits_in_all(std::uint32_t bits) const;
+  /// Element `i`, which need not be aligned: as its bytes; as a number, of types that the project computes with.
+  template <class T>
+  T element(std::int64_t i) const {
+    T value;
+    std::memcpy(&value, data.data() + static_cast<std::size_t>(i) * sizeof(T), sizeof(T));
+    return value;
+  }
+  double number(std::int64_t i) const;
   bool is_fp8() const noexcept;    ///< Elements of fp8, of any kind; e8m0 is a scale's type.
   std::string shape_text() const;  ///< "[576, 2048]", "[]".
 };

@@ -33,14 +33,9 @@ class RunCommand final : public Command {
 
   void declare(CLI::App& app) override {
     operands_.declare(app, false);
-    app.add_option("--layer", layer_, "the layer, by its full name; `ironcl inspect` lists them")
-        ->option_text("NAME")
-        ->required();
-    app.add_option("--device", device_, "where to run: opencl:0, opencl:gpu, ironwood:0, auto (default: auto)")
-        ->option_text("URI");
-    app.add_option("--output", output_, "safetensors file to write; - is the standard output")
-        ->option_text("FILE")
-        ->required();
+    add_option(app, "--layer NAME", layer_, "the layer, by its full name; `ironcl inspect` lists them")->required();
+    add_option(app, "--device URI", device_, "where to run: opencl:0, opencl:gpu, ironwood:0, auto (default: auto)");
+    add_option(app, "--output FILE", output_, "safetensors file to write; - is the standard output")->required();
     ranks_.declare(app);
   }
 
@@ -58,8 +53,7 @@ class RunCommand final : public Command {
     for (const checkpoint::ExpertsLayer& one : checkpoint.experts())
       if (one.name == layer_) return run_experts(checkpoint, one, source, out, accuracy);
     if (!operands_.routing.empty()) usage("--routing is about layers of experts, and {} is not one", layer_);
-    const checkpoint::LinearLayer& layer = layer::find_layer(checkpoint, layer_);
-    layer.check();
+    const checkpoint::LinearLayer& layer = checkpoint.layer(layer_);
     const layer::Activations a = layer::load_activations(source, layer);
     const layer::LayerWeights weights = layer::weights_of(layer);
     const report::Problem problem = layer::describe(layer, a.rule, a.m, out, accuracy);
@@ -81,11 +75,10 @@ class RunCommand final : public Command {
     const auto weights = layer::source_of(checkpoint, experts_layer, !source.weight_only);
     const layer::ExpertsForm& form = weights->form();
     const layer::ExpertsInput input = layer::load_experts_input(source, operands_.routing, form);
-    layer::ExpertsChoices choices;
-    choices.tokens = std::max<std::int64_t>(input.tokens, 1);
-    choices.x = input.x_dtype;
-    choices.out = out;
-    choices.weakest_accuracy = accuracy;
+    const layer::ExpertsChoices choices{.tokens = std::max<std::int64_t>(input.tokens, 1),
+                                        .x = input.x_dtype,
+                                        .out = out,
+                                        .weakest_accuracy = accuracy};
     const ironcl::Registry registry = ironcl::Registry::discover();
     const ironcl::Device device = choose(registry, layer::Experts::describe(form, choices));
     layer::Output result;
@@ -97,8 +90,7 @@ class RunCommand final : public Command {
         result = layer::Execution(device, experts, input).compute();
       }
     } catch (const ironcl::Error& error) {
-      const bool refused = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
-      if (!refused) throw;
+      if (!error.is_refusal()) throw;
       fail(ExitStatus::no_device, "--device {}: {}", device_, error.what());
     }
     const std::vector<std::int64_t> slots = {input.tokens, form.routing.top_k};

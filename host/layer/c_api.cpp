@@ -5,7 +5,6 @@
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/c_checkpoint.h"
 #include "host/layer/experts.h"
-#include "host/layer/selection.h"
 #include "host/registry/complete_table.h"
 
 using ironcl::checkpoint::ActivationScheme;
@@ -139,7 +138,7 @@ ironcl_status ironcl_checkpoint_find_layer(ironcl_checkpoint checkpoint, const c
                                            ironcl_error* error) {
   return guarded(error, [&] {
     require("checkpoint, name or out_layer", checkpoint, name, out_layer);
-    const LinearLayer* found = &layer::find_layer(checkpoint->checkpoint, name);
+    const LinearLayer* found = &checkpoint->checkpoint.layer_named(name);
     *out_layer = &checkpoint->layers[static_cast<std::size_t>(found - checkpoint->checkpoint.layers().data())];
   });
 }
@@ -254,7 +253,7 @@ ironcl_status ironcl_experts_create(ironcl_checkpoint checkpoint, const char* na
                                        .x = float_type("x_dtype", given.x_dtype, DType::bf16),
                                        .out = float_type("y_dtype", given.y_dtype, DType::bf16),
                                        .weakest_accuracy = accuracy_class(given.weakest_accuracy)};
-    const ExpertsLayer& found = layer::find_experts(checkpoint->checkpoint, name);
+    const ExpertsLayer& found = checkpoint->checkpoint.experts_named(name);
     const auto source =
         layer::source_of(checkpoint->checkpoint, found, (given.flags & IRONCL_EXPERTS_WEIGHT_ONLY) == 0);
     const std::int64_t experts = source->form().routing.experts, first = given.first_expert;

@@ -50,7 +50,7 @@ Timing time_of(const std::vector<Event>& steps, const Event& last) {
       sum += static_cast<double>(profile.end_ns - profile.start_ns);
     } catch (const Error& error) {
       // A device that cannot say how long a step took still computed.
-      if (error.status() != IRONCL_UNIMPLEMENTED && error.status() != IRONCL_UNSUPPORTED) throw;
+      if (!error.is_refusal()) throw;
       return {};
     }
   }

@@ -19,14 +19,8 @@ std::vector<std::int32_t> read_ids(const Tensor& tensor, std::int64_t count, std
     throw checkpoint::Error(ErrorKind::dtype, tensor, "is {}; ids of experts are I32 or I64", tensor.dtype_name);
   std::vector<std::int32_t> ids(static_cast<std::size_t>(count));
   for (std::size_t i = 0; i < ids.size(); ++i) {
-    std::int64_t id = 0;
-    if (wide) {
-      std::memcpy(&id, tensor.data.data() + i * sizeof id, sizeof id);
-    } else {
-      std::int32_t narrow = 0;
-      std::memcpy(&narrow, tensor.data.data() + i * sizeof narrow, sizeof narrow);
-      id = narrow;
-    }
+    const auto at = static_cast<std::int64_t>(i);
+    const std::int64_t id = wide ? tensor.element<std::int64_t>(at) : tensor.element<std::int32_t>(at);
     if (id >= experts)
       throw checkpoint::Error(ErrorKind::value, tensor, "has id {} at {}; the layer has {} experts", id, i, experts);
     ids[i] = static_cast<std::int32_t>(std::max<std::int64_t>(id, -1));
@@ -47,9 +41,9 @@ RoutedTokens load_routing(const std::string& text, std::int64_t tokens, const Ex
   if (weights.dtype != DType::f32)
     throw checkpoint::Error(ErrorKind::dtype, weights, "is {}; weights of experts are F32", weights.dtype_name);
   const std::int64_t count = tokens * form.routing.top_k;
-  RoutedTokens routed{read_ids(ids, count, form.routing.experts),
-                      std::vector<float>(static_cast<std::size_t>(count))};
-  if (count != 0) std::memcpy(routed.weights.data(), weights.data.data(), routed.weights.size() * sizeof(float));
+  RoutedTokens routed{
+      read_ids(ids, count, form.routing.experts),
+      values_of<float>(weights.dtype, weights.data.first(static_cast<std::size_t>(count) * sizeof(float)))};
   for (std::size_t i = 0; i < routed.weights.size(); ++i)
     if (!std::isfinite(routed.weights[i]))
       throw checkpoint::Error(ErrorKind::value, weights, "has {} at {}; a weight is finite", routed.weights[i], i);

@@ -84,8 +84,7 @@ Ran run_device(const Subject& subject, const ironcl::Device& device, AccuracyCla
   try {
     subject.run(device, ran);
   } catch (const ironcl::Error& error) {
-    const bool refused = error.status() == IRONCL_UNSUPPORTED || error.status() == IRONCL_UNIMPLEMENTED;
-    report.verdict = refused ? Verdict::unsupported : Verdict::error;
+    report.verdict = error.is_refusal() ? Verdict::unsupported : Verdict::error;
     report.reason = error.what();
     report.result.reset();
   }
@@ -114,6 +113,12 @@ ExpectReport judge_expectation(const Subject& subject, const Expectation& expect
   }
   report.verdict = report.comparison.pass ? Verdict::pass : Verdict::fail;
   return report;
+}
+
+/// Whether `later`, for which a weaker class was allowed, repeats `earlier`: the same device in the same class.
+bool repeats(const DeviceReport& earlier, const DeviceReport& later) noexcept {
+  return earlier.uri == later.uri && earlier.result.has_value() == later.result.has_value() &&
+         earlier.accuracy() == later.accuracy();
 }
 
 CaseReport judge(Subject subject, const std::vector<ironcl::Device>& devices, const JudgeSettings& settings) {
@@ -240,11 +245,6 @@ std::string ResultName::text() const {
 }
 
 ResultName name_of(const DeviceReport& device) { return {device.uri, device.accuracy()}; }
-
-bool repeats(const DeviceReport& earlier, const DeviceReport& later) noexcept {
-  return earlier.uri == later.uri && earlier.result.has_value() == later.result.has_value() &&
-         earlier.accuracy() == later.accuracy();
-}
 
 void DeviceReport::forget_values() {
   values = {};

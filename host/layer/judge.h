@@ -113,15 +113,12 @@ class Substitute {
 
 struct JudgeSettings {
   numerics::DType out = numerics::DType::f32;
-  /// The weakest class allowed. With several, devices run for each in turn; what repeats() the last is dropped.
+  /// The weakest class allowed. With several, devices run for each in turn; what repeats the last is dropped.
   std::vector<numerics::AccuracyClass> weakest_accuracies = {numerics::AccuracyClass::f32};
   std::vector<Expectation> expectations;
   std::function<void(const DeviceReport&)> progress;  ///< After each device; may be empty.
   Substitute* substitute = nullptr;                   ///< Runs in place of the devices, which are one.
 };
-
-/// Whether `later`, for which a weaker class was allowed, repeats `earlier`: the same device in the same class.
-bool repeats(const DeviceReport& earlier, const DeviceReport& later) noexcept;
 
 /// Which value of the last call of a list is wrong first, in words: "expert 3, up: token 5, column 17 is ..."; empty
 /// where every one is within its bound. `values` are those of the same input.

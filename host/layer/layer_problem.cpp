@@ -40,8 +40,7 @@ std::vector<std::byte> less_zero_points(std::span<const std::byte> codes, const 
     numerics::decode(DType::i8, codes.data() + n * layer.k, std::span<float>(row));
     for (std::int64_t k = 0; k < layer.k; ++k)
       row[static_cast<std::size_t>(k)] -=
-          static_cast<float>(numerics::load_as_f64(layer.zero_points->dtype, layer.zero_points->data.data(),
-                                                   grid.row_of(n) * grid.scale_cols(layer.k) + grid.col_of(k)));
+          static_cast<float>(layer.zero_points->number(grid.row_of(n) * grid.scale_cols(layer.k) + grid.col_of(k)));
     numerics::encode(DType::bf16, std::span<const float>(row), to.data() + n * layer.k * 2);
   }
   return to;
@@ -88,8 +87,7 @@ ActivationRule activation_rule(const LinearLayer& layer, DType x, std::optional<
     if (!layer.input_scale || layer.input_scale->elements() != 1)
       throw checkpoint::Error(checkpoint::ErrorKind::not_found, layer.weight.file(), layer.name,
                               "its activations have a fixed scale, but there is no input_scale of one element");
-    rule.fixed_scale =
-        static_cast<float>(numerics::load_as_f64(layer.input_scale->dtype, layer.input_scale->data.data(), 0));
+    rule.fixed_scale = static_cast<float>(layer.input_scale->number(0));
     rule.source = x;
     rule.scale = {DType::f32, {0, 0}};
     rule.quantizer.given = true;

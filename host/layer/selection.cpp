@@ -10,7 +10,6 @@
 #include <cctype>
 
 #include "backends/words.h"
-#include "host/report/suggest.h"
 
 namespace ironcl::layer {
 namespace {
@@ -33,37 +32,11 @@ std::string without_numbers(std::string_view text) {
   return shared;
 }
 
-void check_any(const Checkpoint& checkpoint) {
-  if (!checkpoint.layers().empty()) return;
-  if (checkpoint.problem()) throw *checkpoint.problem();
-  throw checkpoint::Error(ErrorKind::not_found, checkpoint.path(), {},
-                          "there is no quantised linear layer; `ironcl inspect` lists what is there");
-}
-
-template <class Layer>
-const Layer& find(const Checkpoint& checkpoint, const std::vector<Layer>& layers, const std::string& name) {
-  check_any(checkpoint);
-  const auto found = std::ranges::find(layers, name, &Layer::name);
-  if (found != layers.end()) return *found;
-  std::vector<std::string> known;
-  for (const LinearLayer& layer : checkpoint.layers()) known.push_back(layer.name);
-  for (const checkpoint::ExpertsLayer& layer : checkpoint.experts()) known.push_back(layer.name);
-  const std::vector<std::string> near = near_names(name, known);
-  const std::string hint = near.empty() ? fmt::format("the first of {} is '{}'", known.size(), known.front())
-                                        : fmt::format("did you mean '{}'?", fmt::join(near, "' or '"));
-  throw checkpoint::Error(ErrorKind::not_found, checkpoint.path(), {},
-                          "has no quantised layer '{}'; {} (`ironcl inspect` lists them)", name, hint);
-}
-
 }  // namespace
 
 Selection select_layers(const Checkpoint& checkpoint, const std::string& glob) {
-  check_any(checkpoint);
-  if (glob.find_first_of("*?[") == std::string::npos) {
-    const LinearLayer& layer = find_layer(checkpoint, glob);
-    layer.check();
-    return {{&layer}, {}};
-  }
+  checkpoint.check_any();
+  if (glob.find_first_of("*?[") == std::string::npos) return {{&checkpoint.layer(glob)}, {}};
   Selection selection;
   for (const LinearLayer* layer : checkpoint.match(glob)) {
     if (layer->problem)
@@ -72,7 +45,7 @@ Selection select_layers(const Checkpoint& checkpoint, const std::string& glob) {
       selection.layers.push_back(layer);
   }
   if (!selection.layers.empty()) return selection;
-  if (selection.left_out.size() == 1) find_layer(checkpoint, selection.left_out.front().layer).check();
+  if (selection.left_out.size() == 1) checkpoint.layer(selection.left_out.front().layer);
   throw none_usable(checkpoint.path(), selection.left_out);
 }
 
@@ -88,14 +61,6 @@ LeftOut left_out(const LinearLayer& layer, const checkpoint::Error& error) {
   if (!error.tensor().empty()) reason = fmt::format("'{}' {}", error.tensor(), reason);
   boost::replace_all(reason, layer.name, pattern_of(layer.name));
   return {layer.name, std::move(reason)};
-}
-
-const LinearLayer& find_layer(const Checkpoint& checkpoint, const std::string& name) {
-  return find(checkpoint, checkpoint.layers(), name);
-}
-
-const checkpoint::ExpertsLayer& find_experts(const Checkpoint& checkpoint, const std::string& name) {
-  return find(checkpoint, checkpoint.experts(), name);
 }
 
 std::string pattern_of(std::string_view layer) {
@@ -146,13 +111,6 @@ checkpoint::Error none_usable(const std::filesystem::path& path, const std::vect
           path,
           {},
           fmt::format("none of {} layers can be used\n{}", left_out.size(), complaints)};
-}
-
-std::vector<std::string> near_names(std::string_view name, const std::vector<std::string>& known, std::size_t most) {
-  std::vector<std::string> names;
-  for (const std::string& other : known)
-    if (!name.empty() && names.size() < most && other.find(name) != std::string::npos) names.push_back(other);
-  return names.empty() ? report::near_names(name, known, most) : names;
 }
 
 }  // namespace ironcl::layer

@@ -38,10 +38,6 @@ Selection select_layers(const checkpoint::Checkpoint& checkpoint, const std::str
 std::vector<const checkpoint::ExpertsLayer*> match_experts(const checkpoint::Checkpoint& checkpoint,
                                                            const std::string& glob);
 
-/// The layer, or the layer of experts, with exactly that name, also a broken one. Throw checkpoint::Error not_found.
-const checkpoint::LinearLayer& find_layer(const checkpoint::Checkpoint& checkpoint, const std::string& name);
-const checkpoint::ExpertsLayer& find_experts(const checkpoint::Checkpoint& checkpoint, const std::string& name);
-
 /// "model.layers.*.mlp.down_proj" of "model.layers.17.mlp.down_proj": parts that are numbers become *.
 std::string pattern_of(std::string_view layer);
 
@@ -57,9 +53,5 @@ boost::json::array to_json(const std::vector<Complaint>& complaints);
 
 /// What to throw where no layer is usable: the complaints, a line each.
 checkpoint::Error none_usable(const std::filesystem::path& path, const std::vector<LeftOut>& left_out);
-
-/// The names among `known` that have `name` in them, else those that are a slip away, the nearest first.
-std::vector<std::string> near_names(std::string_view name, const std::vector<std::string>& known,
-                                    std::size_t most = 3);
 
 }  // namespace ironcl::layer

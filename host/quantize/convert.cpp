@@ -7,7 +7,6 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/interprocess/sync/file_lock.hpp>
-#include <cstring>
 #include <exception>
 #include <thread>
 
@@ -469,7 +468,7 @@ std::vector<LayerLoss> Conversion::verify(const Progress& progress) const {
         std::span<const std::byte> scales;
         float global = 1;
         if (scheme.quantized()) scales = part(file.at(item.scale_name()), extent.scales_begin, extent.scales);
-        if (scheme.global) std::memcpy(&global, file.at(item.global_name()).data.data(), 4);
+        if (scheme.global) global = file.at(item.global_name()).element<float>(0);
         decode(scheme, part(file.at(item.codes_name()), extent.codes_begin, extent.codes), scales, task.rows,
                item.weight.k, global, y);
         loss.add(x, y);

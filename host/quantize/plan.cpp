@@ -259,8 +259,7 @@ void Weight::read(std::int64_t first, std::int64_t rows, std::span<float> x) con
   numerics::decode(codes.dtype, codes.data.data() + numerics::bytes_of(codes.dtype, first * k), x);
   for (std::int64_t row = 0; row < rows; ++row)
     for (std::int64_t col = 0; col < k;) {
-      const double scale = global * numerics::load_as_f64(scales.dtype, scales.data.data(),
-                                                          grid.row_of(first + row) * scale_cols + grid.col_of(col));
+      const double scale = global * scales.number(grid.row_of(first + row) * scale_cols + grid.col_of(col));
       const std::int64_t end = grid.group_cols == 0 ? k : std::min(k, col + width - (grid.col_origin + col) % width);
       for (; col < end; ++col) {
         float& value = x[static_cast<std::size_t>(row * k + col)];

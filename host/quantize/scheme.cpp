@@ -7,6 +7,7 @@
 
 #include <array>
 #include <boost/json.hpp>
+#include <ranges>
 
 namespace ironcl::quantize {
 namespace {
@@ -55,10 +56,8 @@ T pick(std::string_view option, const std::string& text, std::optional<T> value,
        std::string_view scheme) {
   if (text.empty()) return allowed.front();
   if (value && std::ranges::find(allowed, *value) != allowed.end()) return *value;
-  std::vector<std::string_view> names;
-  names.reserve(allowed.size());
-  for (const T one : allowed) names.push_back(word(one));
-  throw std::invalid_argument(fmt::format("{} {}: scheme {} has {}", option, text, scheme, fmt::join(names, ", ")));
+  const auto words = allowed | std::views::transform([](T one) { return word(one); });
+  throw std::invalid_argument(fmt::format("{} {}: scheme {} has {}", option, text, scheme, fmt::join(words, ", ")));
 }
 
 void refuse(bool condition, const char* why) {

@@ -178,8 +178,12 @@ TEST(Layers, MatchGlobsAndNameWhatIsThereWhenNothingMatches) {
   EXPECT_EQ(checkpoint.match("m.[0-9].[kq]_proj").size(), 2u);
   expect_throw([&] { checkpoint.match("*.v_proj"); }, ErrorKind::not_found, model.dir.path(), "",
                {"no quantised layer matches '*.v_proj'", "there are 2: m.0.k_proj, m.0.q_proj"});
-  expect_throw([&] { checkpoint.layer("q_proj"); }, ErrorKind::not_found, model.dir.path(), "",
-               {"has no quantised layer 'q_proj'", "m.0.k_proj"});
+  for (const auto& [name, hint] : std::map<std::string, std::string>{{"q_proj", "did you mean 'm.0.q_proj'?"},
+                                                                     {"proj", "'m.0.k_proj' or 'm.0.q_proj'?"},
+                                                                     {"m.0.qproj", "did you mean 'm.0.q_proj' or"},
+                                                                     {"lm_head", "the first of 2 is 'm.0.k_proj'"}})
+    expect_throw([&, name = name] { checkpoint.layer(name); }, ErrorKind::not_found, model.dir.path(), "",
+                 {"has no quantised layer '" + name + "'", hint});
 }
 
 TEST(Layers, SayWhyTheRestIsNotQuantised) {

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Folding complaints and finding names that are near.
+// Folding complaints.
 #include "host/layer/selection.h"
 
 #include <gtest/gtest.h>
@@ -26,14 +26,6 @@ TEST(Selection, ComplaintsOfOneKindAreOne) {
   EXPECT_EQ(to_text(complaints, 1),
             "2 layers like a.*.q: is [3, 2], expected [2, 2]\nand 3 more layers for 2 more reasons\n");
   EXPECT_EQ(to_text({}), "");
-}
-
-TEST(Selection, NearNamesAreFewAndTheNearestFirst) {
-  const std::vector<std::string> known = {"model.layers.0.self_attn.q_proj", "model.layers.0.self_attn.k_proj",
-                                          "model.layers.10.self_attn.q_proj", "lm_head"};
-  EXPECT_EQ(near_names("model.layers.0.self_attn.qproj", known, 1), (std::vector<std::string>{known[0]}));
-  EXPECT_EQ(near_names("q_proj", known), (std::vector<std::string>{known[0], known[2]})) << "a part of the name";
-  EXPECT_TRUE(near_names("transformer.wte", known).empty());
 }
 
 }  // namespace
