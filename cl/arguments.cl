@@ -65,13 +65,15 @@
 // A layer of experts in one launch (fused_experts.cl). up_at, up_sb_at: from a gate's column to its up's, bytes of B and scales; where they lie
 // in turns 0 and 1. waits: looks for the others before a work-group gives up.
 #define FUSED_EXPERTS_LIST(V, B, M, L)                                                                                 \
-  V(int, tokens), V(int, top_k), V(int, first_expert), V(int, matrices), V(int, hidden), V(int, width),                \
+  V(int, tokens), V(int, top_k), V(int, first_expert), V(int, matrices), V(int, hidden), V(int, width), V(int, tile_rows), \
       M(const int, ids, ids_at), M(const float, weights, weights_at), M(const uchar, x, x_at), V(ulong, ldx),          \
       B(const uchar, up_b), B(const float, up_sb), V(ulong, up_stride),                                                \
       V(ulong, up_sb_stride), V(uint, up_at), V(uint, up_sb_at), B(const uchar, down_b), B(const float, down_sb),     \
       V(ulong, down_stride), V(ulong, down_sb_stride), M(uchar, y, y_at), V(ulong, ldy), B(uchar, workspace), V(int, waits), \
-      L(int, table)
-// What is added to the sum, and its weights: lists of their own, since a buffer costs each launch 0.4 us on an H200.
+      L(uint4, memory)
+// A shared expert, or what is added to the sum, and its weights: lists of their own, since a buffer costs each launch 0.4 us on an H200.
+#define FUSED_SHARED_LIST(V, B, M, L)                                                                                  \
+  B(const uchar, shared_up_b), B(const float, shared_up_sb), B(const uchar, shared_down_b), B(const float, shared_down_sb)
 #define FUSED_ADD_LIST(V, B, M, L) M(const uchar, add, add_at), V(ulong, ld_add)
 #define FUSED_ADD_WEIGHTS_LIST(V, B, M, L) M(const float, add_weights, add_weights_at)
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 
 #include "backends/opencl/arguments.h"
 #include "backends/opencl/elements.h"
@@ -20,10 +21,10 @@ using numerics::Size;
 
 namespace {
 
-constexpr std::int64_t kMostSlots = 512, kMostMatrices = 256;  ///< SLOTS of the kernel; its table in local memory.
-/// Rows of an expert, on average over all: of more, weights are read again for a second tile.
-constexpr std::int64_t kMostRows = 4;
+constexpr std::int64_t kMostSlots = 512, kMostMatrices = 256;               ///< SLOTS of the kernel; its counts.
+constexpr std::int64_t kTileRows = 8, kLocalBytes = 4640 + 5 * kMostSlots;  ///< Its TILE_M; beside `memory`.
 constexpr std::int64_t kAtOnce = 4, kItems = 128;  ///< Work-groups of a compute unit (//at_once of the kernel).
+constexpr int kMeetings = 4;                       ///< Of a launch.
 constexpr cl_int kWaits = 1 << 24, kWaitsOfTrial = 1 << 16;  ///< Some 0.5 us each.
 
 bool same(const backend::Span& a, const backend::Span& b) { return a.buffer == b.buffer && a.offset == b.offset; }
@@ -34,69 +35,137 @@ struct Product {
   const backend::GemmArgs& args;
   const DeviceWeights& weights;
   WeightExtent extent;
-  bool in_turns;  ///< Gates and ups.
+  std::string form;
 
   Product(const Gemm& gemm, const backend::GemmArgs& call)
       : problem(gemm.choice().problem),
         args(call),
         weights(static_cast<const Weights&>(*call.weights).in(*gemm.weight_form())),
         extent(gemm.weight_form()->extent(problem.n, problem.k, problem.b_scale.grid.scale_cols(problem.k))),
-        in_turns(gemm.weight_form()->name() != swizzled_form()->name()) {}
+        form(gemm.weight_form()->name()) {}
   std::int64_t blocks() const { return problem.k / 128; }
+  bool is_swizzled() const { return form == swizzled_form()->name(); }
+  bool in_turns() const { return form == swizzled_form()->name() + "_gate1"; }
+  bool fits() const;
 };
 
-/// The calls that stand for a layer.
-struct Layer {
-  const backend::RouteDesc& route;
-  const backend::RouteArgs& routed;
-  const backend::CombineDesc& combine;
-  const backend::CombineArgs& combined;
+/// Whether the kernel has its types, its scales and its form: those of checkpoints of fp8 in blocks of 128 x 128.
+bool Product::fits() const {
+  const Problem& p = problem;
+  const numerics::ScaleGrid& grid = p.b_scale.grid;
+  return p.k_group == 128 && p.k % 256 == 0 && p.bias == DType::none &&
+         (p.a == DType::e4m3fn || p.a == DType::e5m2) && (p.b == DType::e4m3fn || p.b == DType::e5m2) &&
+         p.b_scale.dtype != DType::none && !p.b_scale.global && grid.group_rows == 128 && grid.group_cols == 128 &&
+         grid.row_origin == 0 && grid.col_origin == 0 && p.given_source == DType::none &&
+         p.a_scale.grid == numerics::ScaleGrid{1, 128} && !p.a_scale.global && !args.a_quantized &&
+         (is_swizzled() || in_turns());
+}
+
+/// The two products of a gated MLP.
+struct Mlp {
   Product up, down;
 
-  const backend::Quantizer& x_quantizer() const { return up.problem.a_quantizer; }
   const backend::Quantizer& h_quantizer() const {
     return down.problem.a_source != DType::none ? down.problem.a_quantizer : up.problem.d_quantizer;
   }
-  std::int64_t slots() const { return combined.tokens * route.top_k; }
-  std::int64_t hidden() const { return up.problem.k; }
-  std::int64_t width() const { return down.problem.k; }
+  bool fits() const;
+};
+
+bool Mlp::fits() const {
+  const Problem &p = up.problem, &q = down.problem;
+  return up.fits() && down.fits() && down.is_swizzled() && same(down.args.a, up.args.d) &&
+         same(down.args.a_scale, up.args.d_scale) && up.args.m == down.args.m && p.gated() && !q.gathers() &&
+         !q.gated() && q.d == DType::f32 && !q.quantizes_d() && q.ldd == q.n && p.a == q.a && p.b == q.b &&
+         p.n == 2 * q.k && q.n == p.k && !h_quantizer().given &&
+         (p.quantizes_d() ? p.activates_to_codes() && p.d_code == q.a && q.a_source == DType::none &&
+                                p.d_scale.grid == numerics::ScaleGrid{1, 128}
+                          : p.d_gated == DType::f32 && q.a_source == DType::f32);
+}
+
+/// The activations of the layer before they are codes.
+struct Activations {
+  const backend::Span& span;
+  DType type;
+  std::int64_t ld;
+  const backend::Quantizer& quantizer;
+};
+
+/// The calls that stand for a layer. `quantised`, `shared`: where the layer has them.
+struct Layer {
+  const backend::RouteDesc& route;
+  const backend::RouteArgs& routed;
+  const DescribedQuantize* quantiser;
+  const backend::QuantizeArgs* quantised;
+  Mlp experts;
+  std::optional<Mlp> shared;
+  const backend::CombineDesc& combine;
+  const backend::CombineArgs& combined;
+
+  Activations x() const {
+    const Problem& p = experts.up.problem;
+    if (quantiser == nullptr) return {experts.up.args.a, p.a_source, p.lda, p.a_quantizer};
+    return {quantised->x, quantiser->desc().x, quantiser->desc().x_ld, quantiser->desc().quantizer};
+  }
+  std::int64_t tokens() const { return combined.tokens; }
+  std::int64_t slots() const { return tokens() * route.top_k; }
+  std::int64_t rows() const { return slots() + (shared ? tokens() : 0); }
+  std::int64_t hidden() const { return experts.up.problem.k; }
+  std::int64_t width() const { return experts.down.problem.k; }
+  /// Bytes of `memory` of the kernel.
+  std::int64_t local_bytes(std::int64_t tile_rows) const {
+    const std::int64_t longest = std::max(hidden(), width());
+    const std::int64_t tiles = slots() + (shared ? (tokens() + tile_rows - 1) / tile_rows : 0);
+    return (tiles + 1) / 2 * 16 + std::max(16 * route.local_experts, tile_rows * (longest + longest / 32));
+  }
+  std::int64_t tile_rows(std::int64_t local_bytes_of_device) const;
   bool is_one() const;
   bool fits() const;
 };
 
-/// Whether one call reads what the other has made.
-bool Layer::is_one() const {
-  return same(up.args.matrix_rows, routed.matrix_rows) && same(down.args.matrix_rows, routed.matrix_rows) &&
-         same(up.args.a_index, routed.a_index) && same(down.args.a, up.args.d) &&
-         same(down.args.a_scale, up.args.d_scale) && same(combined.x, down.args.d) &&
-         same(combined.rows, routed.rows) && combined.tokens == routed.tokens && combined.tokens == up.args.a_rows &&
-         up.args.m == slots() && down.args.m == slots();
+/// Rows of a tile: twice an expert's average and two, since of more weights are read again for a second tile; less
+/// where there is no room. 0: too little room, or an expert has too many.
+std::int64_t Layer::tile_rows(std::int64_t local_bytes_of_device) const {
+  const std::int64_t twice = (2 * slots() + route.local_experts - 1) / route.local_experts;
+  std::int64_t rows = std::min({kTileRows, tokens(), twice + 2});
+  while (rows > 0 && kLocalBytes + local_bytes(rows) > local_bytes_of_device) --rows;
+  return rows < std::min(tokens(), twice) ? 0 : rows;
 }
 
-/// Whether the kernel computes it: what it takes is what checkpoints of fp8 in blocks of 128 x 128 have. Of 512
-/// columns each warp has a K block.
-bool Layer::fits() const {
-  const auto takes = [](const Product& product) {
-    const Problem& p = product.problem;
-    const numerics::ScaleGrid& grid = p.b_scale.grid;
-    return p.grouping == backend::Grouping::contiguous && p.k_group == 128 && p.k % 256 == 0 &&
-           p.bias == DType::none && (p.a == DType::e4m3fn || p.a == DType::e5m2) &&
-           (p.b == DType::e4m3fn || p.b == DType::e5m2) && p.b_scale.dtype != DType::none && !p.b_scale.global &&
-           grid.group_rows == 128 && grid.group_cols == 128 && grid.row_origin == 0 && grid.col_origin == 0 &&
-           p.given_source == DType::none && p.a_scale.grid == numerics::ScaleGrid{1, 128} && !p.a_scale.global &&
-           !product.args.a_quantized;
+/// Whether one call reads what the other has made.
+bool Layer::is_one() const {
+  const Product &up = experts.up, &down = experts.down;
+  const auto reads_x = [&](const Product& product) {
+    return quantised == nullptr
+               ? same(product.args.a, up.args.a)
+               : same(product.args.a, quantised->codes) && same(product.args.a_scale, quantised->scales);
   };
-  const Problem &p = up.problem, &q = down.problem;
-  const bool h_is_codes = p.quantizes_d();
-  const backend::Quantizer &x = x_quantizer(), &h = h_quantizer();
-  return takes(up) && takes(down) && p.gated() && p.gathers() && !q.gathers() && !q.gated() && q.d == DType::f32 &&
-         !q.quantizes_d() && q.ldd == hidden() && combine.x_ld == hidden() && combine.x == DType::f32 && p.a == q.a &&
-         p.b == q.b && p.matrices == route.local_experts && p.matrices <= kMostMatrices &&
-         (h_is_codes ? p.activates_to_codes() && p.d_code == q.a && q.a_source == DType::none &&
-                           p.d_scale.grid == numerics::ScaleGrid{1, 128}
-                     : p.d_gated == DType::f32 && q.a_source == DType::f32) &&
-         p.a_source != DType::none && x == h && !h.given && hidden() >= 512 && p.n == 2 * width() &&
-         q.n == hidden() && route.capacity == 0 && slots() <= kMostSlots && slots() <= kMostRows * p.matrices;
+  return same(up.args.matrix_rows, routed.matrix_rows) && same(down.args.matrix_rows, routed.matrix_rows) &&
+         same(up.args.a_index, routed.a_index) && same(combined.x, down.args.d) && same(combined.rows, routed.rows) &&
+         combined.tokens == routed.tokens && combined.tokens == up.args.a_rows && up.args.m == slots() &&
+         reads_x(up) &&
+         (!shared ||
+          (shared->up.args.m == combined.tokens && reads_x(shared->up) && same(combined.add, shared->down.args.d)));
+}
+
+/// Whether the kernel computes it. Of 512 columns each of its warps has a K block.
+bool Layer::fits() const {
+  const Problem& p = experts.up.problem;
+  const Activations from = x();
+  return experts.fits() && p.grouping == backend::Grouping::contiguous &&
+         experts.down.problem.grouping == backend::Grouping::contiguous && p.gathers() && combine.x_ld == hidden() &&
+         combine.x == DType::f32 && p.matrices == route.local_experts && p.matrices <= kMostMatrices &&
+         from.type != DType::none && from.quantizer == experts.h_quantizer() && hidden() >= 512 &&
+         route.capacity == 0 && slots() <= kMostSlots &&
+         (quantised == nullptr || (quantised->rows == combined.tokens && quantiser->desc().code == p.a &&
+                                   quantiser->desc().scale.dtype == DType::f32 &&
+                                   quantiser->desc().scale.grid == numerics::ScaleGrid{1, 128})) &&
+         (!shared ||
+          (shared->fits() && shared->up.form == experts.up.form && shared->up.problem.n == p.n &&
+           shared->up.problem.k == p.k && shared->up.problem.a == p.a && shared->up.problem.b == p.b &&
+           shared->up.problem.a_source == p.a_source && shared->up.problem.lda == p.lda &&
+           shared->up.problem.gate == p.gate && shared->up.problem.activation_limit == p.activation_limit &&
+           shared->up.problem.grouping == backend::Grouping::none && shared->h_quantizer() == experts.h_quantizer() &&
+           combine.add == DType::f32 && combine.add_ld == hidden()));
 }
 
 class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
@@ -120,7 +189,7 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
     std::array<cl_uint, 16> counters{};
     queue.enqueueReadBuffer(workspace_, CL_TRUE, 0, sizeof counters, counters.data());
     const bool met =
-        std::all_of(counters.begin(), counters.begin() + 4, [&](cl_uint come) { return come == groups(); }) &&
+        std::all_of(counters.begin(), counters.begin() + kMeetings, [&](cl_uint come) { return come == groups(); }) &&
         counters[7] == 0;
     counters.fill(0);
     queue.enqueueWriteBuffer(workspace_, CL_TRUE, 0, sizeof counters, counters.data());
@@ -145,18 +214,19 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
 
   void build(const Layer& layer) {
     const Features& f = context_->features;
-    const Problem& p = layer.up.problem;
+    const Problem& p = layer.experts.up.problem;
     Defines defines = device_defines(f);
-    defines.merge(quantizer_defines(f, DType::f32, p.a, layer.h_quantizer()));
-    const auto floor = std::bit_cast<std::uint32_t>(layer.h_quantizer().amax_floor);
+    defines.merge(quantizer_defines(f, DType::f32, p.a, layer.experts.h_quantizer()));
+    const auto floor = std::bit_cast<std::uint32_t>(layer.experts.h_quantizer().amax_floor);
     defines["FLOOR_BITS"] = std::to_string(floor) + "u";
     defines["A_TYPE"] = kernel_number(p.a);
     defines["B_TYPE"] = kernel_number(p.b);
-    defines["X_TYPE"] = kernel_number(p.a_source);
+    defines["X_TYPE"] = kernel_number(layer.x().type);
     defines["Y_TYPE"] = kernel_number(layer.combine.y);
-    defines["ADD_TYPE"] = kernel_number(layer.combine.add);
+    if (layer.shared) defines["SHARED"];
+    defines["ADD_TYPE"] = kernel_number(layer.shared ? DType::none : layer.combine.add);
     defines["WEIGH_ADD"] = layer.combined.add_weights ? "1" : "0";
-    defines["IN_TURNS"] = layer.up.in_turns ? "1" : "0";
+    defines["IN_TURNS"] = layer.experts.up.in_turns() ? "1" : "0";
     defines["ACTIVATION"] = std::to_string(static_cast<std::uint32_t>(p.gate));
     defines["ACTIVATION_LIMIT"] = fmt::format("{:a}f", p.activation_limit);
     kernel_ = cl::Kernel(context_->builder->build("fused_experts.cl", defines, quantizer_options(f), ptx_at_once()),
@@ -170,46 +240,51 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
 
   void bind_all(const Layer& layer) {
     using Arg = FusedExpertsArg;
-    const Problem& p = layer.up.problem;
-    const std::int64_t slots = layer.slots(), tokens = layer.combined.tokens, hidden = layer.hidden(),
-                       width = layer.width();
-    tokens_ = tokens;
+    const Product &up = layer.experts.up, &down = layer.experts.down;
+    const Activations x = layer.x();
+    const std::int64_t hidden = layer.hidden(), width = layer.width(),
+                       tile_rows = layer.tile_rows(context_->features.local_bytes);
+    tokens_ = layer.combined.tokens;
     // As the kernel divides it: codes and scales of h and x, h, what experts made.
-    const Size bytes =
-        Size(64) + Size(slots) * width + Size(tokens) * hidden +
-        (Size(slots) * (width / 128) + Size(tokens) * (hidden / 128) + Size(slots) * width + Size(slots) * hidden) *
-            4;
+    const Size bytes = Size(64) + Size(layer.rows()) * (width + width / 32 + 4 * width + 4 * hidden) +
+                       Size(tokens_) * (hidden + hidden / 32);
     std::vector<std::byte> zeros(static_cast<std::size_t>(bytes.bytes()));
     workspace_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, zeros.size(), zeros.data());
-    bind<Arg::tokens>(kernel_, tokens);
+    bind<Arg::tokens>(kernel_, tokens_);
     bind<Arg::top_k>(kernel_, layer.route.top_k);
     bind<Arg::first_expert>(kernel_, layer.route.first_expert);
-    bind<Arg::matrices>(kernel_, p.matrices);
+    bind<Arg::matrices>(kernel_, up.problem.matrices);
     bind<Arg::hidden>(kernel_, hidden);
     bind<Arg::width>(kernel_, width);
+    bind<Arg::tile_rows>(kernel_, tile_rows);
     bind_span<Arg::ids>(layer.routed.ids, DType::s32);
     bind_span<Arg::weights>(layer.combined.weights, DType::f32);
-    bind_span<Arg::x>(layer.up.args.a, p.a_source);
-    bind<Arg::ldx>(kernel_, p.lda);
-    const auto stride_of_scales = [](const Product& product) { return product.extent.scales.value(); };
-    bind<Arg::up_b>(kernel_, layer.up.weights.codes);
-    bind<Arg::up_sb>(kernel_, layer.up.weights.scales);
-    bind<Arg::up_stride>(kernel_, layer.up.extent.code_bytes.bytes());
-    bind<Arg::up_sb_stride>(kernel_, stride_of_scales(layer.up));
+    bind_span<Arg::x>(x.span, x.type);
+    bind<Arg::ldx>(kernel_, x.ld);
+    bind<Arg::up_b>(kernel_, up.weights.codes);
+    bind<Arg::up_sb>(kernel_, up.weights.scales);
+    bind<Arg::up_stride>(kernel_, up.extent.code_bytes.bytes());
+    bind<Arg::up_sb_stride>(kernel_, up.extent.scales.value());
     // Slots of 64 columns by 128 k, 8 KiB each; scales of 128 columns.
-    bind<Arg::up_at>(kernel_, layer.up.in_turns ? 0 : width / 64 * layer.up.blocks() * 8192);
-    bind<Arg::up_sb_at>(kernel_, layer.up.in_turns ? 1 : width / 128 * layer.up.blocks() * 128);
-    bind<Arg::down_b>(kernel_, layer.down.weights.codes);
-    bind<Arg::down_sb>(kernel_, layer.down.weights.scales);
-    bind<Arg::down_stride>(kernel_, layer.down.extent.code_bytes.bytes());
-    bind<Arg::down_sb_stride>(kernel_, stride_of_scales(layer.down));
+    bind<Arg::up_at>(kernel_, up.in_turns() ? 0 : width / 64 * up.blocks() * 8192);
+    bind<Arg::up_sb_at>(kernel_, up.in_turns() ? 1 : width / 128 * up.blocks() * 128);
+    bind<Arg::down_b>(kernel_, down.weights.codes);
+    bind<Arg::down_sb>(kernel_, down.weights.scales);
+    bind<Arg::down_stride>(kernel_, down.extent.code_bytes.bytes());
+    bind<Arg::down_sb_stride>(kernel_, down.extent.scales.value());
     bind_span<Arg::y>(layer.combined.y, layer.combine.y);
     bind<Arg::ldy>(kernel_, layer.combine.y_ld);
     bind<Arg::workspace>(kernel_, workspace_);
     bind<Arg::waits>(kernel_, kWaits);
-    bind<Arg::table>(kernel_, cl::Local(static_cast<std::size_t>(p.matrices) * 48));
+    bind<Arg::memory>(kernel_, cl::Local(static_cast<std::size_t>(layer.local_bytes(tile_rows))));
     cl_uint next = kCountOf<Arg>;
-    if (layer.combine.add != DType::none) {
+    if (layer.shared) {
+      bind<FusedSharedArg::shared_up_b>(kernel_, layer.shared->up.weights.codes, next);
+      bind<FusedSharedArg::shared_up_sb>(kernel_, layer.shared->up.weights.scales, next);
+      bind<FusedSharedArg::shared_down_b>(kernel_, layer.shared->down.weights.codes, next);
+      bind<FusedSharedArg::shared_down_sb>(kernel_, layer.shared->down.weights.scales, next);
+      next += kCountOf<FusedSharedArg>;
+    } else if (layer.combine.add != DType::none) {
       bind_span<FusedAddArg::add>(layer.combined.add, layer.combine.add, next);
       bind<FusedAddArg::ld_add>(kernel_, layer.combine.add_ld, next);
       next += kCountOf<FusedAddArg>;
@@ -240,29 +315,48 @@ std::shared_ptr<backend::Sequence> fuse_experts(const ContextPtr& context, std::
   std::string variant;
   for (std::size_t at = 0; context->features.ptx_sm_90 && at < calls.size(); ++at) {
     const backend::RouteArgs* routed = nullptr;
-    const backend::GemmArgs *up_args = nullptr, *down_args = nullptr;
+    const backend::QuantizeArgs* quantised = nullptr;
     const backend::CombineArgs* combined = nullptr;
     const auto* route = operation_at<DescribedRoute>(calls, at, &routed);
     if (route == nullptr) continue;
-    const auto* up = operation_at<Gemm>(calls, at + 1, &up_args);
-    const auto* down = operation_at<Gemm>(calls, at + 2, &down_args);
-    // The products of a shared expert may come before the sum: they know nothing of the others.
-    std::size_t last = at + 3;
+    const auto* quantiser = operation_at<DescribedQuantize>(calls, at + 1, &quantised);
+    const std::size_t first = at + (quantiser != nullptr ? 2 : 1);
+    const auto mlp_at = [&](std::size_t i) -> std::optional<Mlp> {
+      const backend::GemmArgs *up_args = nullptr, *down_args = nullptr;
+      const auto* up = operation_at<Gemm>(calls, i, &up_args);
+      const auto* down = operation_at<Gemm>(calls, i + 1, &down_args);
+      if (up == nullptr || down == nullptr) return std::nullopt;
+      return Mlp{Product(*up, *up_args), Product(*down, *down_args)};
+    };
+    // The products of a shared expert come before the sum; where they are no part of the launch, they know nothing
+    // of the others.
+    std::size_t last = first + 2;
     while (last < calls.size() && std::holds_alternative<backend::Recorded<backend::GemmArgs>>(calls[last])) ++last;
+    const auto experts = mlp_at(first);
     const auto* combine = operation_at<DescribedCombine>(calls, last, &combined);
-    if (up == nullptr || down == nullptr || combine == nullptr || combined->tokens == 0) continue;
-    const Layer layer{
-        route->desc(), *routed, combine->desc(), *combined, Product(*up, *up_args), Product(*down, *down_args)};
-    if (!layer.is_one() || !layer.fits()) continue;
-    std::vector<backend::RecordedCall> own = {calls[at], calls[at + 1], calls[at + 2], calls[last]};
+    if (!experts || combine == nullptr || combined->tokens == 0) continue;
+    Layer layer{route->desc(),   *routed,  quantiser,
+                quantised,       *experts, last == first + 4 ? mlp_at(first + 2) : std::nullopt,
+                combine->desc(), *combined};
+    const auto is_whole = [&] {
+      return layer.is_one() && layer.fits() && layer.tile_rows(context->features.local_bytes) > 0;
+    };
+    if (!is_whole()) {
+      layer.shared.reset();
+      if (quantiser != nullptr && last > first + 2) continue;
+      if (!is_whole()) continue;
+    }
+    const auto begin = calls.begin() + static_cast<std::ptrdiff_t>(at);
+    const auto end_of_own = begin + static_cast<std::ptrdiff_t>(layer.shared ? last - at : first + 2 - at);
+    std::vector<backend::RecordedCall> own(begin, end_of_own);
+    own.push_back(calls[last]);
     auto fused = std::make_shared<FusedExperts>(context, layer, std::move(own));
     if (!guarded("trying a layer of experts", [&] { return fused->meets(); })) break;
     variant = "fused_experts";
     // Given ids are sorted by the launch; chosen ones, and weights of a shared expert, are made before.
     const bool routes = !route->desc().given || route->desc().shared_gate;
     calls[last] = backend::Recorded<backend::SequenceArgs>{std::move(fused), {}};
-    const auto begin = calls.begin() + static_cast<std::ptrdiff_t>(at);
-    calls.erase(begin + (routes ? 1 : 0), begin + 3);
+    calls.erase(begin + (routes ? 1 : 0), end_of_own);
   }
   return std::make_shared<backend::Sequence>(std::move(calls), std::move(variant));
 }

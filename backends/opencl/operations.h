@@ -17,6 +17,7 @@ class Described : public backend::Operation<Args> {
  protected:
   Desc desc_;
 };
+using DescribedQuantize = Described<backend::QuantizeArgs, backend::QuantizeDesc>;
 using DescribedRoute = Described<backend::RouteArgs, backend::RouteDesc>;
 using DescribedCombine = Described<backend::CombineArgs, backend::CombineDesc>;
 

@@ -7,10 +7,11 @@ namespace ironcl::opencl {
 
 namespace {
 
-class MatrixQuantizer final : public backend::Quantize {
+class MatrixQuantizer final : public DescribedQuantize {
  public:
   /// Launches the kernel once on nothing, for drivers that compile at the first launch.
-  MatrixQuantizer(ContextPtr context, const backend::QuantizeDesc& desc) : context_(std::move(context)) {
+  MatrixQuantizer(ContextPtr context, const backend::QuantizeDesc& desc)
+      : Described(desc), context_(std::move(context)) {
     const Features& f = context_->features;
     expect_countable("columns", desc.cols);
     expect_countable("rows", desc.rows);
