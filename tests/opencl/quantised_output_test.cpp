@@ -71,8 +71,14 @@ std::vector<Output> outputs() {
   };
   Case aligned = wgmma;
   aligned.n = aligned.ldd = 512, aligned.m = 256, aligned.bias = DType::none;
+  Case few = wgmma;
+  few.m = 90, few.options = {{"variant", "gemm_wgmma_few"}, {"tile_m", "64"}, {"tile_n", "64"}};
+  Case gated_few = few;
+  gated_few.n = 192, gated_few.ldd = 192 + kGap, gated_few.activation = backend::Activation::silu;
   Case gate = wgmma;
   gate.activation = backend::Activation::swiglu_oai, gate.activation_limit = 7;
+  Case whole_gate = gate;
+  whole_gate.n = 256, whole_gate.ldd = 256 + kGap;
   return {
       {of(wgmma, "gemm_wgmma_f16", "0", "256", nullptr)},
       {of(aligned, "gemm_wgmma_f16", "0", "128", nullptr), DType::e5m2, DType::e8m0, {1, 64}},
@@ -90,7 +96,11 @@ std::vector<Output> outputs() {
        {1, 32},
        {.rounding = numerics::ScaleRounding::power_of_two}},
       {of(aligned, "gemm_wgmma_fp8", "0", nullptr, "256"), DType::e4m3fn, DType::f32, {1, 256}},
+      {of(whole_gate, "gemm_wgmma_fp8", "0", nullptr, "256")},
+      {of(whole_gate, "gemm_wgmma_fp8", "0", nullptr, "256"), DType::e5m2, DType::e8m0, {1, 32}},
       {of(gate, "gemm_wgmma_fp8", "0", nullptr, "256")},  // By the activation's own kernel.
+      {few, DType::e4m3fn, DType::f32, {1, 64}},
+      {gated_few, DType::e4m3fn, DType::e8m0, {1, 32}},
       {of(wgmma, "gemm_wgmma_fp8", "0", nullptr, "192"), DType::e4m3fn, DType::f32, {1, 32}},
       {of(wgmma, "gemm_wgmma_fp8", "0", nullptr, "144"), DType::e4m3fn, DType::f32, {1, 32}, {}, false},
       {gated},

@@ -99,8 +99,8 @@ Variant gemm_wgmma_few() {
   v.constraints = {{"k_groups must divide stages",
                     [](const Tuning& t, const Problem&) { return t["stages"] % t["k_groups"] == 0; }}};
   v.needs = needs;
-  v.codes_of_d = false;
-  v.gate_run = nullptr;
+  // A block of 128 columns has one scale, and of gates and ups in turns two.
+  v.gate_run = [](const Tuning&, const Problem& p) { return p.d_cols() % 64 == 0 ? 1 : 0; };
   v.local_bytes = local_bytes;
   v.work_items = work_items;
   v.passes = passes;

@@ -35,6 +35,11 @@ constexpr double kColumnCycles = 14, kFillCycles = 1600, kPartsCycles = 20000;
 /// Whether tiles end within blocks of 64 columns of B; those are made whole, and of fp8 only.
 bool uneven(const Tuning& t) { return t["tile_n"] != 64 && t["tile_n"] != 128 && t["tile_n"] != 256; }
 
+/// Whether a tile's two products are gates and the ups of the same columns.
+bool activates(const Tuning& t, const Problem& p) {
+  return p.gated() && p.d_cols() % 128 == 0 && t["tile_n"] == 256 && t["split_k"] == 1 && t["share"] == 0;
+}
+
 /// Of cl/gemm_wgmma_fp8.cl: stages of a K block of A and B, with scales and two barriers each; D on its way out; what
 /// parts.cl says.
 std::int64_t local_bytes(const Tuning& t, const Problem& p) {
@@ -53,7 +58,7 @@ std::int64_t tiles_of(const Tuning& t, const Problem& p, std::int64_t m) {
 /// Rounds of tiles, the last of halves where cl/gemm_wgmma_fp8.cl makes it so.
 double unshared_rounds(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t all = tiles_of(t, p, p.m), whole = all / f.compute_units, rest = all % f.compute_units;
-  const bool halves = t["tile_n"] == 256 && whole > 0 && rest > 0 && 2 * rest <= f.compute_units;
+  const bool halves = t["tile_n"] == 256 && !activates(t, p) && whole > 0 && rest > 0 && 2 * rest <= f.compute_units;
   if (halves) return whole + kHalfRound;
   return rounds(all, f);
 }
@@ -103,6 +108,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   // To ask the second cache costs power, which is what bounds large tiles, and their stages hold enough.
   Tuning t{{"tile_n", 256}, {"split_k", 1}, {"share", 0}, {"rows_together", together}, {"ahead", 0}};
   const Tuning whole = t;
+  if (activates(whole, p) && tiles_are_counted(p)) return whole;  // Totals that an activation reads cost more.
   if (2 * tiles_of(t, p, p.m) <= f.compute_units) t["tile_n"] = 128, t["ahead"] = 4;
   // Few rows wait for weights, not for the tokens that a narrow tile reads twice as often.
   if (p.m <= kTileM && 2 * tiles_of(t, p, p.m) <= f.compute_units) t["tile_n"] = 64;
@@ -150,7 +156,7 @@ Variant gemm_wgmma_fp8() {
   v.local_bytes = local_bytes;
   v.work_items = [](const Tuning&) -> std::int64_t { return 384; };
   v.tile = v.block = [](const Tuning& t) { return Shape{kTileM, t["tile_n"]}; };
-  v.gate_run = nullptr;
+  v.gate_run = [](const Tuning& t, const Problem& p) { return activates(t, p) ? 128 : 0; };
   v.passes = passes;
   v.scratch_bytes = scratch_bytes;
   v.rule_of_thumb = rule_of_thumb;
