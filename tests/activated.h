@@ -1,27 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// What a product that activates its D must give, of the oracle's answer for its totals.
+// What activations must give, with bounds: of exact gates and ups, and of a product's totals.
 #pragma once
+
+#include <cmath>
 
 #include "backends/numerics/experts_oracle.h"
 
 namespace ironcl::testing {
 
-/// D of totals that are judged by `terms`; its magnitudes make activation_terms() what the errors of both come to.
-inline numerics::OracleResult activated(numerics::Activation activation, float limit,
-                                        const numerics::OracleResult& totals, const numerics::BoundTerms& terms) {
-  numerics::OracleResult d;
-  d.rows = totals.rows;
-  d.cols = totals.cols / 2;
+/// Appends an activation that is rounded to d.dtype.
+inline void append(numerics::Bounded& d, const numerics::Within& h) {
+  d.value.push_back(h.value);
+  d.bound.push_back(h.error + numerics::unit_roundoff(d.dtype) * std::fabs(h.value) +
+                    numerics::smallest_subnormal(d.dtype) / 2);
+}
+
+/// D in `out` of totals with their bounds.
+inline numerics::Bounded activated(numerics::Activation activation, float limit, const numerics::Bounded& totals,
+                                   numerics::DType out) {
+  numerics::Bounded d{totals.rows, totals.cols / 2, {}, {}, out};
   const auto within = [&](std::int64_t at) {
     const auto i = static_cast<std::size_t>(at);
-    return numerics::Within{totals.value[i], numerics::element_bound(terms, totals.value[i], totals.sizes(i))};
+    return numerics::Within{totals.value[i], totals.bound[i]};
   };
   for (std::int64_t i = 0; i < d.rows * d.cols; ++i) {
     const std::int64_t gate = i / d.cols * totals.cols + i % d.cols;
-    const numerics::Within h =
-        numerics::activation_oracle(activation, within(gate), within(gate + d.cols), static_cast<double>(limit));
-    d.value.push_back(h.value);
-    d.magnitude.push_back(numerics::activation_magnitude(h));
+    append(d,
+           numerics::activation_oracle(activation, within(gate), within(gate + d.cols), static_cast<double>(limit)));
   }
   return d;
 }

@@ -18,21 +18,39 @@ namespace {
 
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-double error_over_bound(const BoundTerms& terms, double got, double reference, const Sizes& sizes) noexcept {
-  return error_over_bound(terms.out, got, reference, accumulation_bound(terms, sizes),
-                          element_bound(terms, reference, sizes));
+double rounding_bound(DType out, double reference) noexcept {
+  return unit_roundoff(out) * std::fabs(reference) + smallest_subnormal(out) / 2;
 }
 
-void check_sizes(const OracleResult& oracle, std::size_t got, std::size_t other) {
-  const std::int64_t elements = checked_mul(oracle.rows, oracle.cols);
-  const auto fits = [elements](std::size_t size) { return size == static_cast<std::uint64_t>(elements); };
-  if (fits(got) && fits(other) && fits(oracle.value.size()) && fits(oracle.magnitude.size()) &&
-      (oracle.cut.empty() || fits(oracle.cut.size())))
-    return;
-  throw std::invalid_argument("compare: the oracle is " + std::to_string(oracle.rows) + " x " +
-                              std::to_string(oracle.cols) + " (" + std::to_string(oracle.value.size()) +
-                              " elements), the results have " + std::to_string(got) + " and " +
-                              std::to_string(other));
+double ratio_of(double error, double bound) noexcept {
+  return error == 0 ? 0 : bound > 0 ? error / bound : kInfinity;
+}
+
+/// The error over its bound where both are finite; for the rest, and where the output type has no number for the
+/// reference, 0 (right) or infinity (wrong).
+double ratio_of(double got, const Bounded& want, std::size_t at) noexcept {
+  const double reference = want.value[at], bound = want.bound[at];
+  if (std::isnan(reference)) return std::isnan(got) ? 0 : kInfinity;
+  if (std::isinf(reference)) return got == reference ? 0 : kInfinity;
+  const double threshold = element_of(want.dtype).overflow_threshold;
+  // What of the bound comes before the rounding to the output type.
+  const double slack = std::max(bound - rounding_bound(want.dtype, reference), 0.0);
+  if (!std::isfinite(got)) {
+    const bool may_overflow = std::fabs(reference) + slack >= threshold;
+    // e4m3fn has no infinity: NaN is its overflow, without a sign to check.
+    const bool is_overflow =
+        want.dtype == DType::e4m3fn ? std::isnan(got) : std::isinf(got) && (got > 0) == (reference > 0);
+    return may_overflow && is_overflow ? 0 : kInfinity;
+  }
+  if (std::fabs(reference) - slack >= threshold) return kInfinity;
+  return ratio_of(std::fabs(got - reference), bound);
+}
+
+void expect_size(const Bounded& want, std::size_t size) {
+  if (want.value.size() == size && want.bound.size() == size) return;
+  throw std::invalid_argument("compare: expected " + std::to_string(want.rows) + " x " + std::to_string(want.cols) +
+                              " elements (" + std::to_string(want.value.size()) + "), the result has " +
+                              std::to_string(size));
 }
 
 }  // namespace
@@ -46,53 +64,41 @@ double accumulation_bound(const BoundTerms& terms, const Sizes& sizes) noexcept 
 }
 
 double element_bound(const BoundTerms& terms, double reference, const Sizes& sizes) noexcept {
-  return unit_roundoff(terms.out) * std::fabs(reference) + accumulation_bound(terms, sizes) +
-         smallest_subnormal(terms.out) / 2;
+  return rounding_bound(terms.out, reference) + accumulation_bound(terms, sizes);
 }
 
-double error_over_bound(DType out, double got, double reference, double slack, double bound) noexcept {
-  if (std::isnan(reference)) return std::isnan(got) ? 0 : kInfinity;
-  if (std::isinf(reference)) return got == reference ? 0 : kInfinity;
-  const double threshold = element_of(out).overflow_threshold;
-  if (!std::isfinite(got)) {
-    const bool may_overflow = std::fabs(reference) + slack >= threshold;
-    // e4m3fn has no infinity: NaN is its overflow, without a sign to check.
-    const bool is_overflow = out == DType::e4m3fn ? std::isnan(got) : std::isinf(got) && (got > 0) == (reference > 0);
-    return may_overflow && is_overflow ? 0 : kInfinity;
-  }
-  if (std::fabs(reference) - slack >= threshold) return kInfinity;
-  const double error = std::fabs(got - reference);
-  if (error == 0) return 0;
-  return bound > 0 ? error / bound : kInfinity;
+Bounded bounded(const OracleResult& oracle, const BoundTerms& terms) {
+  const auto size = static_cast<std::size_t>(checked_mul(oracle.rows, oracle.cols));
+  if (oracle.value.size() != size || oracle.magnitude.size() != size ||
+      (!oracle.cut.empty() && oracle.cut.size() != size))
+    throw std::invalid_argument("bounded: an oracle of " + std::to_string(oracle.rows) + " x " +
+                                std::to_string(oracle.cols) + " with " + std::to_string(oracle.value.size()) +
+                                " elements");
+  Bounded all{oracle.rows, oracle.cols, oracle.value, {}, terms.out};
+  for (std::size_t i = 0; i < size; ++i) all.bound.push_back(element_bound(terms, oracle.value[i], oracle.sizes(i)));
+  return all;
 }
 
-Comparison compare(std::span<const double> got, const OracleResult& want, const BoundTerms& terms) {
-  check_sizes(want, got.size(), want.value.size());
+Comparison compare(std::span<const double> got, const Bounded& want) {
+  expect_size(want, got.size());
   detail::Collector collector(want.cols);
-  for (std::size_t i = 0; i < got.size(); ++i) {
-    const double reference = want.value[i];
-    collector.add(static_cast<std::int64_t>(i), got[i], reference,
-                  error_over_bound(terms, got[i], reference, want.sizes(i)));
-  }
+  for (std::size_t i = 0; i < got.size(); ++i)
+    collector.add(static_cast<std::int64_t>(i), got[i], want.value[i], ratio_of(got[i], want, i));
   return collector.finish();
 }
 
-Comparison compare(std::span<const double> got, const BoundTerms& got_terms, std::span<const double> other,
-                   const BoundTerms& other_terms, const OracleResult& oracle) {
-  check_sizes(oracle, got.size(), other.size());
-  detail::Collector collector(oracle.cols);
+Comparison compare(std::span<const double> got, const Bounded& want, std::span<const double> other,
+                   const Bounded& other_want) {
+  expect_size(want, got.size());
+  expect_size(other_want, other.size());
+  expect_size(want, other.size());
+  detail::Collector collector(want.cols);
   for (std::size_t i = 0; i < got.size(); ++i) {
-    const double reference = oracle.value[i];
-    const Sizes sizes = oracle.sizes(i);
     double ratio = 0;
-    if (std::isfinite(got[i]) && std::isfinite(other[i]) && std::isfinite(reference)) {
-      const double error = std::fabs(got[i] - other[i]);
-      const double bound = element_bound(got_terms, reference, sizes) + element_bound(other_terms, reference, sizes);
-      ratio = error == 0 ? 0 : bound > 0 ? error / bound : kInfinity;
-    } else {
-      // With no distance to measure each result is judged by itself: a NaN or an infinity where it belongs.
-      ratio = std::max(error_over_bound(got_terms, got[i], reference, sizes) > 1 ? kInfinity : 0.0,
-                       error_over_bound(other_terms, other[i], reference, sizes) > 1 ? kInfinity : 0.0);
+    if (std::isfinite(got[i]) && std::isfinite(other[i]) && std::isfinite(want.value[i])) {
+      ratio = ratio_of(std::fabs(got[i] - other[i]), want.bound[i] + other_want.bound[i]);
+    } else {  // With no distance to measure each is judged by itself: a NaN or an infinity where it belongs.
+      ratio = std::max(ratio_of(got[i], want, i), ratio_of(other[i], other_want, i)) > 1 ? kInfinity : 0;
     }
     collector.add(static_cast<std::int64_t>(i), got[i], other[i], ratio);
   }

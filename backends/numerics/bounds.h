@@ -10,6 +10,7 @@
 
 #include <cstdint>
 #include <span>
+#include <vector>
 
 #include "backends/numerics/accuracy.h"
 #include "backends/numerics/formats.h"
@@ -32,9 +33,15 @@ double accumulation_bound(const BoundTerms& terms, const Sizes& sizes) noexcept;
 /// The largest allowed |d - r| of one element with oracle value r.
 double element_bound(const BoundTerms& terms, double reference, const Sizes& sizes) noexcept;
 
-/// |got - reference| over `bound` where both are finite; for the rest, and where `out` has no number for the
-/// reference, 0 (right) or infinity (wrong). `slack`: what of the bound comes before the rounding to `out`.
-double error_over_bound(DType out, double got, double reference, double slack, double bound) noexcept;
+/// A matrix with a bound for each element: |got - value| <= bound. NaN where a result must have NaN.
+struct Bounded {
+  std::int64_t rows = 0, cols = 0;
+  std::vector<double> value, bound;
+  DType dtype = DType::f32;  ///< Of a result, which may have no number for a value.
+};
+
+/// What the oracle says, each element with its element_bound(). Throws std::invalid_argument where sizes do not fit.
+Bounded bounded(const OracleResult& oracle, const BoundTerms& terms);
 
 /// How a result stands against the oracle. Averages are reported and never decide.
 struct Comparison {
@@ -49,12 +56,13 @@ struct Comparison {
   double mean_rel = 0;                          ///< vLLM: mean |d - r| / mean |r|.
 };
 
-/// Compares got [rows, cols] (tight, decoded to f64) with the oracle. A NaN is right only where the oracle says NaN;
-/// an infinity only where the reference overflows the output type (or is infinite) with the same sign.
-Comparison compare(std::span<const double> got, const OracleResult& want, const BoundTerms& terms);
+/// Compares got [rows, cols] (tight, decoded to f64) with what it must be. A NaN is right only where that is NaN; an
+/// infinity only where it overflows the output type (or is infinite) with the same sign. Throws
+/// std::invalid_argument for a result of another size, as does the next one.
+Comparison compare(std::span<const double> got, const Bounded& want);
 
 /// Compares two results of the same problem: they may differ by the sum of their bounds.
-Comparison compare(std::span<const double> got, const BoundTerms& got_terms, std::span<const double> other,
-                   const BoundTerms& other_terms, const OracleResult& oracle);
+Comparison compare(std::span<const double> got, const Bounded& want, std::span<const double> other,
+                   const Bounded& other_want);
 
 }  // namespace ironcl::numerics

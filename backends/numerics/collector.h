@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Gathers the elements of a comparison into its verdict. Used by bounds.cpp and quantized_output.cpp only.
+// Gathers the elements of a comparison into its verdict. Next door: bounds.h.
 #pragma once
 
 #include <cmath>

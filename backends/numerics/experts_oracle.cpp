@@ -278,12 +278,4 @@ Within activation_oracle(Activation activation, const Within& gate, const Within
   return {own.value, kSecondOrder * (through + own.error)};
 }
 
-BoundTerms activation_terms(DType out) noexcept {
-  return {.out = out, .accuracy = AccuracyClass::f32, .k = 1, .accumulation_length = 1};
-}
-
-double activation_magnitude(const Within& activation) noexcept {
-  return activation.error / accumulation_bound(activation_terms(DType::f32), {.magnitude = 1});
-}
-
 }  // namespace ironcl::numerics

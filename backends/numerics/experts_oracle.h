@@ -37,10 +37,4 @@ Within activation_oracle(Activation activation, double gate, double up, double l
 /// own.
 Within activation_oracle(Activation activation, const Within& gate, const Within& up, double limit) noexcept;
 
-/// What compare and compare_quantized need to judge activations in `out`.
-BoundTerms activation_terms(DType out) noexcept;
-
-/// An element of the OracleResult for activation_terms: its magnitude is what makes their bound that error.
-double activation_magnitude(const Within& activation) noexcept;
-
 }  // namespace ironcl::numerics

@@ -5,8 +5,8 @@
 #include <map>
 #include <mutex>
 
+#include "backends/numerics/bounds.h"
 #include "backends/numerics/casts.h"
-#include "backends/numerics/oracle.h"
 #include "backends/opencl/gemm.h"
 
 namespace ironcl::opencl {
@@ -60,11 +60,10 @@ struct Tiny {
                                scale.dtype, its.data(),   scale.grid, scale.ld};
     };
     const std::vector<double> got(d.begin(), d.end());
-    return numerics::compare(got,
-                             numerics::oracle(operand(desc.a, a, desc.m, desc.a_scale, a_scales),
-                                              operand(desc.b, b, desc.n, desc.b_scale, b_scales), DType::none,
-                                              nullptr, desc.weakest_accuracy),
-                             {DType::f32, desc.weakest_accuracy, desc.k, accumulation_length});
+    const numerics::OracleResult want = numerics::oracle(operand(desc.a, a, desc.m, desc.a_scale, a_scales),
+                                                         operand(desc.b, b, desc.n, desc.b_scale, b_scales),
+                                                         DType::none, nullptr, desc.weakest_accuracy);
+    return compare(got, bounded(want, {DType::f32, desc.weakest_accuracy, desc.k, accumulation_length}));
   }
 
  private:

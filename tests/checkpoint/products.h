@@ -75,7 +75,7 @@ inline double error_over_bound(const LinearLayer& layer, const Matrix& x, const 
       got[i] +=
           numerics::load_as_f64(layer.bias->dtype, layer.bias->data.data(), static_cast<std::int64_t>(i) % layer.n);
   oracle.value = want.to_f64();
-  return numerics::compare(got, oracle, {DType::f64, numerics::AccuracyClass::f32, layer.k, layer.k})
+  return compare(got, bounded(oracle, {DType::f64, numerics::AccuracyClass::f32, layer.k, layer.k}))
       .max_error_over_bound;
 }
 

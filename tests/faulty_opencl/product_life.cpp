@@ -151,7 +151,7 @@ class Product final : public Living {
       const auto count = static_cast<std::int64_t>(want.value.size());
       const std::vector<double> values(got.begin() + first, got.begin() + first + count);
       const auto verdict =
-          numerics::compare(values, want, {DType::f32, numerics::AccuracyClass::f32, problem_.k, kGroup});
+          compare(values, bounded(want, {DType::f32, numerics::AccuracyClass::f32, problem_.k, kGroup}));
       if (!verdict.pass) {
         throw Wrong{"D is wrong at [" + std::to_string(first / problem_.n + verdict.first_row) + ", " +
                     std::to_string(verdict.first_col) + "] and " + std::to_string(verdict.out_of_bounds - 1) +

@@ -6,9 +6,9 @@
 #include <span>
 
 #include "backends/numerics/casts.h"
-#include "backends/numerics/experts_oracle.h"
 #include "backends/numerics/quantize.h"
 #include "host/include/ironcl/plugin_ops.h"
+#include "tests/activated.h"
 #include "tests/faulty_opencl/living.h"
 
 namespace ironcl::faulty {
@@ -26,7 +26,7 @@ struct Data {
   std::vector<std::uint16_t> x, gate, up, x2;  ///< bf16: [kTokens, kCols], then [kSlots, kCols] each.
   std::vector<std::uint8_t> codes;             ///< x quantised, with its scales.
   std::vector<float> scales;
-  numerics::OracleResult activated;  ///< [kSlots, kCols]
+  numerics::Bounded activated{kSlots, kCols, {}, {}};
 };
 
 Data make_data() {
@@ -51,14 +51,10 @@ Data make_data() {
   d.scales.resize(at(kTokens * kCols / kGroup));
   numerics::quantize(DType::bf16, d.x.data(), kTokens, kCols, kCols, DType::e4m3fn, {1, kGroup}, {}, d.codes,
                      d.scales);
-  d.activated.rows = kSlots, d.activated.cols = kCols;
-  for (std::int64_t i = 0; i < kSlots * kCols; ++i) {
-    const numerics::Within want =
-        numerics::activation_oracle(numerics::Activation::silu, numerics::load_as_f64(DType::bf16, d.gate.data(), i),
-                                    numerics::load_as_f64(DType::bf16, d.up.data(), i), 0);
-    d.activated.value.push_back(want.value);
-    d.activated.magnitude.push_back(numerics::activation_magnitude(want));
-  }
+  for (std::int64_t i = 0; i < kSlots * kCols; ++i)
+    testing::append(d.activated, numerics::activation_oracle(numerics::Activation::silu,
+                                                             numerics::load_as_f64(DType::bf16, d.gate.data(), i),
+                                                             numerics::load_as_f64(DType::bf16, d.up.data(), i), 0));
   return d;
 }
 
@@ -184,8 +180,7 @@ class Steps final : public Living {
     numerics::sort_by_expert(ids_.host, kTopK, {0, kExperts, 0}, sizes, index, rows);
     must(sizes == sizes_.host && index == index_.host && rows == rows_.host, "rows are not those of the choice");
     const std::vector<double> activated(activated_.host.begin(), activated_.host.end());
-    must(numerics::compare(activated, data_.activated, numerics::activation_terms(DType::f32)).pass,
-         "activations are wrong");
+    must(compare(activated, data_.activated).pass, "activations are wrong");
     std::vector<float> sum(at(kCols));
     for (std::size_t t = 0; t < at(kTokens); ++t) {
       numerics::combine_token(std::span(rows).subspan(t * at(kTopK), at(kTopK)),

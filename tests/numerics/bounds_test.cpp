@@ -16,13 +16,15 @@ using namespace ironcl::numerics;
 constexpr double kNaN = std::numeric_limits<double>::quiet_NaN();
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 
-OracleResult result(std::int64_t rows, std::int64_t cols, std::vector<double> value, std::vector<double> magnitude) {
-  return {.rows = rows, .cols = cols, .value = std::move(value), .magnitude = std::move(magnitude), .cut = {}};
+Bounded result(std::int64_t rows, std::int64_t cols, std::vector<double> value, std::vector<double> magnitude,
+               const BoundTerms& terms) {
+  return bounded(
+      {.rows = rows, .cols = cols, .value = std::move(value), .magnitude = std::move(magnitude), .cut = {}}, terms);
 }
 
 // The comparison of one element.
 Comparison one(double got, double value, double magnitude, const BoundTerms& terms) {
-  return compare(std::vector<double>{got}, result(1, 1, {value}, {magnitude}), terms);
+  return compare(std::vector<double>{got}, result(1, 1, {value}, {magnitude}, terms));
 }
 
 constexpr BoundTerms kF32{.out = DType::f32, .k = 1024, .accumulation_length = 128};
@@ -81,8 +83,8 @@ TEST(Comparison, PassesAtTheBoundAndFailsBeyondIt) {
 }
 
 TEST(Comparison, NamesTheWorstAndTheFirstElementOutOfBounds) {
-  const OracleResult want = result(2, 3, {1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1});
-  const Comparison got = compare(std::vector<double>{1, 1, 1.1, 1, 1.5, 1}, want, kF32);
+  const Bounded want = result(2, 3, {1, 1, 1, 1, 1, 1}, {1, 1, 1, 1, 1, 1}, kF32);
+  const Comparison got = compare(std::vector<double>{1, 1, 1.1, 1, 1.5, 1}, want);
   EXPECT_FALSE(got.pass);
   EXPECT_EQ(got.out_of_bounds, 2);
   EXPECT_EQ(got.first_row, 0);
@@ -94,7 +96,7 @@ TEST(Comparison, NamesTheWorstAndTheFirstElementOutOfBounds) {
 }
 
 TEST(Comparison, PointsAtTheFirstElementWhereAllAreExact) {
-  const Comparison got = compare(std::vector<double>{2, 3}, result(1, 2, {2, 3}, {2, 3}), kF32);
+  const Comparison got = compare(std::vector<double>{2, 3}, result(1, 2, {2, 3}, {2, 3}, kF32));
   EXPECT_TRUE(got.pass);
   EXPECT_EQ(got.max_error_over_bound, 0);
   EXPECT_EQ(got.worst_row, 0);
@@ -159,7 +161,7 @@ TEST(Comparison, TakesAZeroErrorUnderAZeroBoundAsRight) {
 }
 
 TEST(Comparison, AnEmptyResultPassesAndPointsNowhere) {
-  const Comparison got = compare(std::vector<double>{}, result(0, 5, {}, {}), kF32);
+  const Comparison got = compare(std::vector<double>{}, result(0, 5, {}, {}, kF32));
   EXPECT_TRUE(got.pass);
   EXPECT_EQ(got.worst_row, -1);
   EXPECT_EQ(got.worst_col, -1);
@@ -168,13 +170,13 @@ TEST(Comparison, AnEmptyResultPassesAndPointsNowhere) {
 }
 
 TEST(Comparison, RefusesResultsOfAnotherSize) {
-  EXPECT_THROW(compare(std::vector<double>{1, 2}, result(1, 1, {1}, {1}), kF32), std::invalid_argument);
-  EXPECT_THROW(compare(std::vector<double>{1}, result(1, 1, {1}, {}), kF32), std::invalid_argument);
+  EXPECT_THROW(compare(std::vector<double>{1, 2}, result(1, 1, {1}, {1}, kF32)), std::invalid_argument);
+  EXPECT_THROW(result(1, 1, {1}, {}, kF32), std::invalid_argument);
 }
 
 TEST(Comparison, ReportsTheAveragesThatOthersUse) {
   const std::vector<double> got = {1, 2, 3, 5}, want = {1, 2, 4, 4};
-  const Comparison c = compare(got, result(2, 2, want, {1, 2, 4, 4}), kF32);
+  const Comparison c = compare(got, result(2, 2, want, {1, 2, 4, 4}, kF32));
   EXPECT_DOUBLE_EQ(c.nmse, 2.0 / 37);
   EXPECT_NEAR(c.calc_diff, 1 - 2 * (1 + 4 + 12 + 20.0) / (39 + 37), 1e-15);
   EXPECT_DOUBLE_EQ(c.mean_rel, 2.0 / 11);
@@ -182,7 +184,7 @@ TEST(Comparison, ReportsTheAveragesThatOthersUse) {
 
 TEST(Comparison, AveragesLeaveNonFiniteElementsOut) {
   const Comparison c =
-      compare(std::vector<double>{1, kNaN, kInfinity, 2}, result(2, 2, {1, kNaN, 1, 2}, {1, kNaN, 1, 2}), kF32);
+      compare(std::vector<double>{1, kNaN, kInfinity, 2}, result(2, 2, {1, kNaN, 1, 2}, {1, kNaN, 1, 2}, kF32));
   EXPECT_EQ(c.nmse, 0);
   EXPECT_EQ(c.calc_diff, 0);
   EXPECT_EQ(c.mean_rel, 0);
@@ -190,10 +192,10 @@ TEST(Comparison, AveragesLeaveNonFiniteElementsOut) {
 }
 
 TEST(Comparison, TwoResultsMayDifferByTheSumOfTheirBounds) {
-  const OracleResult oracle = result(1, 1, {1}, {10});
   const double sum = element_bound(kBf16, 1, {10}) + element_bound(kF32, 1, {10});
   const auto two = [&](double got, double other) {
-    return compare(std::vector<double>{got}, kBf16, std::vector<double>{other}, kF32, oracle);
+    return compare(std::vector<double>{got}, result(1, 1, {1}, {10}, kBf16), std::vector<double>{other},
+                   result(1, 1, {1}, {10}, kF32));
   };
   EXPECT_TRUE(two(1 + 0.99 * sum, 1).pass);
   EXPECT_FALSE(two(1 + 1.01 * sum, 1).pass);
@@ -202,8 +204,8 @@ TEST(Comparison, TwoResultsMayDifferByTheSumOfTheirBounds) {
 
 TEST(Comparison, TwoResultsAreJudgedOneByOneWhereOneIsNotFinite) {
   const auto two = [](double got, double other, double value) {
-    return compare(std::vector<double>{got}, kF16, std::vector<double>{other}, kF32,
-                   result(1, 1, {value}, {std::fabs(value)}))
+    return compare(std::vector<double>{got}, result(1, 1, {value}, {std::fabs(value)}, kF16),
+                   std::vector<double>{other}, result(1, 1, {value}, {std::fabs(value)}, kF32))
         .pass;
   };
   EXPECT_TRUE(two(kNaN, kNaN, kNaN));

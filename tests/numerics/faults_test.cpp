@@ -80,7 +80,7 @@ class Layer {
     return static_cast<std::size_t>(row * groups_ + group);
   }
   std::int64_t groups() const { return groups_; }
-  BoundTerms terms(DType out) const { return {.out = out, .k = c_.k, .accumulation_length = c_.group}; }
+  Bounded bounds(DType out) const { return bounded(want, {.out = out, .k = c_.k, .accumulation_length = c_.group}); }
 
   std::vector<float> scale_a, scale_b;
   OracleResult want;
@@ -146,7 +146,7 @@ class Faults : public testing::TestWithParam<Case> {
 
   // Fails unless most of the `hit` elements are out of bounds; prints what the averages would have said.
   static void expect_caught(const char* fault, DType out, const std::vector<double>& got, std::int64_t hit) {
-    const Comparison c = compare(got, layer().want, layer().terms(out));
+    const Comparison c = compare(got, layer().bounds(out));
     std::cout << fault << " " << testing::PrintToString(GetParam()) << " " << name_of(out) << ": " << c.out_of_bounds
               << " of " << hit << " out of bounds, nmse " << c.nmse << ", calc_diff " << c.calc_diff << ", mean_rel "
               << c.mean_rel << "\n";
@@ -162,7 +162,7 @@ class FaultsOfManyGroups : public Faults {};
 TEST_P(Faults, CorrectAccumulationIsNeverRefused) {
   for (const DType out : kOutputs) {
     for (const Order order : {Order::serial, Order::fused, Order::pairwise}) {
-      const Comparison c = compare(layer().correct(out, order), layer().want, layer().terms(out));
+      const Comparison c = compare(layer().correct(out, order), layer().bounds(out));
       const char* name = order == Order::serial ? "serial" : order == Order::fused ? "fused" : "pairwise";
       std::cout << "correct " << testing::PrintToString(GetParam()) << " " << name_of(out) << " " << name
                 << ": error over bound " << c.max_error_over_bound << ", nmse " << c.nmse << ", calc_diff "
@@ -175,9 +175,8 @@ TEST_P(Faults, CorrectAccumulationIsNeverRefused) {
 
 TEST_P(Faults, TwoCorrectOrdersAgreeWithinTheSumOfTheirBounds) {
   for (const DType out : kOutputs) {
-    const Comparison c =
-        compare(layer().correct(out, Order::serial), layer().terms(out), layer().correct(DType::f32, Order::pairwise),
-                layer().terms(DType::f32), layer().want);
+    const Comparison c = compare(layer().correct(out, Order::serial), layer().bounds(out),
+                                 layer().correct(DType::f32, Order::pairwise), layer().bounds(DType::f32));
     EXPECT_TRUE(c.pass) << name_of(out) << " " << c.max_error_over_bound;
   }
 }
@@ -220,10 +219,8 @@ TEST_P(Faults, AnyElementLeftZeroIsCaught) {
     std::vector<double> got = layer().correct(out, Order::serial);
     // One at a time: an element is within its bound of zero only where the true value nearly is.
     std::int64_t caught = 0;
-    for (std::size_t i = 0; i < got.size(); ++i) {
-      const double bound = element_bound(layer().terms(out), layer().want.value[i], layer().want.sizes(i));
-      caught += std::fabs(layer().want.value[i]) > bound ? 1 : 0;
-    }
+    const Bounded bounds = layer().bounds(out);
+    for (std::size_t i = 0; i < got.size(); ++i) caught += std::fabs(bounds.value[i]) > bounds.bound[i] ? 1 : 0;
     EXPECT_GT(static_cast<double>(caught), 0.99 * static_cast<double>(got.size())) << name_of(out);
     got[300] = 0;
     expect_caught("one element zero", out, got, 1);
@@ -233,8 +230,8 @@ TEST_P(Faults, AnyElementLeftZeroIsCaught) {
 TEST_P(FaultsOfManyGroups, AveragesDoNotSeeOneWrongScale) {
   std::vector<float> sa = layer().scale_a;
   sa[layer().index(17, 0)] *= 1.05f;
-  const Comparison c = compare(layer().result(DType::bf16, Order::serial, sa, layer().scale_b), layer().want,
-                               layer().terms(DType::bf16));
+  const Comparison c =
+      compare(layer().result(DType::bf16, Order::serial, sa, layer().scale_b), layer().bounds(DType::bf16));
   EXPECT_LT(c.nmse, 5e-4);
   EXPECT_LT(c.calc_diff, 1e-3);
   EXPECT_FALSE(c.pass);

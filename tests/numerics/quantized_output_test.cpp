@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The verdict on a D that comes out quantised with scales of its own.
-#include "backends/numerics/quantized_output.h"
+#include "tests/quantized_output.h"
 
 #include <gtest/gtest.h>
 
@@ -21,14 +21,14 @@ constexpr std::int64_t kRows = 6, kCols = 300;
 constexpr ScaleGrid kGrid{1, 128};
 
 struct Output {
-  OracleResult want;
+  Bounded want;
   std::vector<double> codes;
   std::vector<float> scales;
-  BoundTerms terms;
+  DType type = DType::e4m3fn;
   Quantizer quantizer;
   DType scale_type = DType::f32;
 
-  Comparison compare() const { return compare_quantized(codes, scales, kGrid, quantizer, want, terms, scale_type); }
+  Comparison compare() const { return compare_quantized(codes, type, scales, kGrid, quantizer, want, scale_type); }
 };
 
 // A reference, and the codes of an f32 result that is off by a part of what accumulation may add.
@@ -37,17 +37,19 @@ Output make(DType type, ScaleRounding rounding = ScaleRounding::exact, DType sca
   Output out;
   out.scale_type = scale_type;
   out.quantizer.given = given != 0;
-  out.terms = {.out = type, .k = 1024, .accumulation_length = 128};
+  out.type = type;
   out.quantizer.rounding = rounding;
-  out.want = {.rows = kRows, .cols = kCols, .value = {}, .magnitude = {}, .cut = {}};
+  out.want = {kRows, kCols, {}, {}};
   std::mt19937 generator(11);
   std::student_t_distribution<double> value(4);
   std::uniform_real_distribution<double> part(-0.9, 0.9);
   std::vector<float> d;
   for (std::int64_t i = 0; i < kRows * kCols; ++i) {
     out.want.value.push_back(value(generator));
-    out.want.magnitude.push_back(20 + std::fabs(out.want.value.back()));
-    const double error = part(generator) * accumulation_bound(out.terms, {out.want.magnitude.back()});
+    const BoundTerms terms{.k = 1024, .accumulation_length = 128};
+    const Sizes sizes{20 + std::fabs(out.want.value.back())};
+    out.want.bound.push_back(element_bound(terms, out.want.value.back(), sizes));
+    const double error = part(generator) * accumulation_bound(terms, sizes);
     d.push_back(static_cast<float>(out.want.value.back() + error));
   }
   std::vector<std::uint8_t> codes(d.size());
@@ -141,7 +143,7 @@ TEST(QuantisedOutput, ANaNScaleOrCodeOfAFiniteGroupIsWrong) {
 
 TEST(QuantisedOutput, AZeroGroupHasTheScaleOfTheFloor) {
   Output out = make(DType::e4m3fn);
-  for (std::size_t i = 0; i < 128; ++i) out.want.value[i] = out.want.magnitude[i] = out.codes[i] = 0;
+  for (std::size_t i = 0; i < 128; ++i) out.want.value[i] = out.want.bound[i] = out.codes[i] = 0;
   out.scales[0] = 1e-10f / 448.0f;
   EXPECT_TRUE(out.compare().pass);
   out.scales[0] = 0;
@@ -153,7 +155,7 @@ TEST(QuantisedOutput, RefusesSizesAndTypesThatDoNotFit) {
   out.scales.pop_back();
   EXPECT_THROW(out.compare(), std::invalid_argument);
   out = make(DType::e4m3fn);
-  out.terms.out = DType::f16;
+  out.type = DType::f16;
   EXPECT_THROW(out.compare(), std::invalid_argument);
 }
 

@@ -147,7 +147,7 @@ TEST(Tensor14, WhatTheHardwareMakesIsWithinTheBoundForAnyData) {
         const OracleResult want = expected(a, b);
         for (const auto& order : detail::kOrdersOfRuns) {
           const std::vector<double> d = product(a, b, order);
-          const Comparison c = compare(d, want, terms(k));
+          const Comparison c = compare(d, bounded(want, terms(k)));
           ASSERT_TRUE(c.pass) << name_of_values(values) << ", K = " << k << ", seed " << seed << ", order "
                               << order[1] << ": " << c.max_error_over_bound;
           worst = std::max(worst, c.max_error_over_bound);
@@ -169,7 +169,7 @@ TEST(Tensor14, SmallerStepsAreWithinTheBoundToo) {
   for (const Values values : kValues) {
     std::mt19937 random(7);
     const Matrix a = made(kM, 256, values, true, random), b = made(kN, 256, values, false, random);
-    const Comparison c = compare(product(a, b, kAsTheyCome, {.step = 16}), expected(a, b), terms(256));
+    const Comparison c = compare(product(a, b, kAsTheyCome, {.step = 16}), bounded(expected(a, b), terms(256)));
     EXPECT_TRUE(c.pass) << name_of_values(values) << ": " << c.max_error_over_bound;
   }
 }
@@ -178,7 +178,7 @@ TEST(Tensor14, FewerBitsAreCaught) {
   for (const Values values : kValues) {
     std::mt19937 random(8);
     const Matrix a = made(kM, 256, values, true, random), b = made(kN, 256, values, false, random);
-    const Comparison c = compare(product(a, b, kAsTheyCome, {.bits = 7}), expected(a, b), terms(256));
+    const Comparison c = compare(product(a, b, kAsTheyCome, {.bits = 7}), bounded(expected(a, b), terms(256)));
     EXPECT_FALSE(c.pass) << name_of_values(values) << ": " << c.max_error_over_bound;
   }
 }
@@ -188,9 +188,9 @@ TEST(Tensor14, ClassF32RefusesIt) {
   const Matrix a = made(kM, 256, Values::normal, true, random), b = made(kN, 256, Values::normal, false, random);
   BoundTerms f32 = terms(256);
   f32.accuracy = AccuracyClass::f32;
-  EXPECT_FALSE(compare(product(a, b), expected(a, b), f32).pass);
+  EXPECT_FALSE(compare(product(a, b), bounded(expected(a, b), f32)).pass);
   // An oracle that was not asked for the class allows nothing for it.
-  EXPECT_FALSE(compare(product(a, b), oracle(a.operand(), b.operand()), terms(256)).pass);
+  EXPECT_FALSE(compare(product(a, b), bounded(oracle(a.operand(), b.operand()), terms(256))).pass);
 }
 
 /// Elements beyond the bound when the hardware was given `bent` in place of a, among those of row 17.
@@ -199,7 +199,7 @@ std::int64_t caught(const Matrix& a, const Matrix& bent, const Matrix& b, DType 
   std::vector<double> d = product(bent, b);
   for (double& x : d)
     x = out == DType::bf16 ? static_cast<double>(decode_bf16(encode_bf16(static_cast<float>(x)))) : x;
-  const Comparison c = compare(d, want, terms(a.k, out));
+  const Comparison c = compare(d, bounded(want, terms(a.k, out)));
   for (std::size_t i = 0; i < d.size(); ++i) {
     if (static_cast<std::int64_t>(i) / kN == 17) continue;
     EXPECT_LE(std::fabs(d[i] - want.value[i]), element_bound(terms(a.k, out), want.value[i], want.sizes(i)));

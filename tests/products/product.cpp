@@ -348,12 +348,14 @@ Outcome run(backend::Device& device, const Case& c, const Data& data, std::int64
     for (auto* const sums : {&out.oracle.value, &out.oracle.magnitude})
       for (double& sum : *sums) sum *= c.b_global;
     numerics::BoundTerms terms{c.d, out.info.accuracy, c.k, out.info.accumulation_length};
+    numerics::Bounded want;
     if (c.activation != numerics::Activation::none) {
       terms.out = DType::f32;
-      out.oracle = testing::activated(c.activation, c.activation_limit, out.oracle, terms);
-      terms = numerics::activation_terms(c.d);
+      want = testing::activated(c.activation, c.activation_limit, bounded(out.oracle, terms), c.d);
+    } else {
+      want = bounded(out.oracle, terms);
     }
-    const numerics::Comparison comparison = numerics::compare(got, out.oracle, terms);
+    const numerics::Comparison comparison = compare(got, want);
     if (comparison.max_error_over_bound < out.comparison.max_error_over_bound) continue;
     out.comparison = comparison;
     out.matrix = matrix;

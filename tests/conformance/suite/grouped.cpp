@@ -11,8 +11,8 @@
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/experts.h"
-#include "backends/numerics/quantized_output.h"
 #include "tests/conformance/suite/groups.h"
+#include "tests/quantized_output.h"
 
 namespace ironcl::conformance {
 namespace {
@@ -272,7 +272,9 @@ void GroupedRig::expect_matrix(std::size_t g, const std::vector<std::byte>& d,
   const std::int64_t width = grid.scale_cols(p.n);
   const auto all = values_of<float>(d_scales);
   const std::vector<float> scales(all.begin() + begin_[g] * width, all.begin() + (begin_[g] + used_[g]) * width);
-  const auto verdict = numerics::compare_quantized(got, scales, grid, numerics::Quantizer{}, want.oracle, terms);
+  numerics::BoundTerms f32 = terms;
+  f32.out = DType::f32;
+  const auto verdict = compare_quantized(got, p.d, scales, grid, numerics::Quantizer{}, bounded(want.oracle, f32));
   EXPECT_TRUE(verdict.pass) << fmt::format("matrix {}: {} codes of D are out of bounds, the first is [{}, {}]   [{}]",
                                            g, verdict.out_of_bounds, verdict.first_row, verdict.first_col,
                                            problem_.line());

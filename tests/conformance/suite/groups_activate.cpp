@@ -9,9 +9,10 @@
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/experts_oracle.h"
-#include "backends/numerics/quantized_output.h"
+#include "tests/activated.h"
 #include "tests/conformance/suite/groups.h"
 #include "tests/conformance/suite/parts.h"
+#include "tests/quantized_output.h"
 
 namespace ironcl::conformance {
 namespace {
@@ -135,18 +136,15 @@ struct Bench {
 };
 
 /// The oracle of the rows in use, one after another.
-numerics::OracleResult expected(const Activated& a, const Bench& bench, const std::vector<bool>& used) {
-  numerics::OracleResult out;
-  out.cols = a.cols;
+numerics::Bounded expected(const Activated& a, const Bench& bench, const std::vector<bool>& used) {
+  numerics::Bounded out{0, a.cols, {}, {}, a.quantised() ? DType::f32 : a.y};
   for (std::int64_t row = 0; row < a.all_rows(); ++row) {
     if (!used[at(row)]) continue;
     ++out.rows;
     for (std::int64_t i = row * a.cols; i < (row + 1) * a.cols; ++i) {
-      const numerics::Within want =
-          numerics::activation_oracle(a.activation, numerics::load_as_f64(a.x, bench.gates.data(), i),
-                                      numerics::load_as_f64(a.x, bench.ups.data(), i), static_cast<double>(a.limit));
-      out.value.push_back(want.value);
-      out.magnitude.push_back(numerics::activation_magnitude(want));
+      testing::append(out, numerics::activation_oracle(
+                               a.activation, numerics::load_as_f64(a.x, bench.gates.data(), i),
+                               numerics::load_as_f64(a.x, bench.ups.data(), i), static_cast<double>(a.limit)));
     }
   }
   return out;
@@ -191,15 +189,13 @@ Result result(Context& c, const Activated& a, const Bench& bench) {
 
 void expect_right(Context& c, const Activated& a, const Bench& bench) {
   const Result got = result(c, a, bench);
-  const numerics::OracleResult want = expected(a, bench, rows_in_use(a));
+  const numerics::Bounded want = expected(a, bench, rows_in_use(a));
   std::vector<double> values(want.value.size());
   ASSERT_EQ(got.y.size(), values.size() * numerics::size_of(a.y));
   if (values.empty()) return;
   numerics::decode(a.y, got.y.data(), std::span<double>(values));
-  const numerics::BoundTerms terms = numerics::activation_terms(a.y);
   const numerics::Comparison verdict =
-      a.quantised() ? numerics::compare_quantized(values, got.scales, a.grid(), a.quantizer, want, terms)
-                    : numerics::compare(values, want, terms);
+      a.quantised() ? compare_quantized(values, a.y, got.scales, a.grid(), a.quantizer, want) : compare(values, want);
   EXPECT_TRUE(verdict.pass) << fmt::format(
       "{} of {} elements are out of bounds, the worst in row {} of those in use, column {}: {:.9g}, expected {:.9g}, "
       "{:.3g} times the bound   [{}]",

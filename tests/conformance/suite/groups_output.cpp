@@ -7,10 +7,10 @@
 #include <cstring>
 
 #include "backends/numerics/casts.h"
-#include "backends/numerics/quantized_output.h"
 #include "tests/activated.h"
 #include "tests/conformance/suite/groups.h"
 #include "tests/conformance/suite/parts.h"
+#include "tests/quantized_output.h"
 
 namespace ironcl::conformance {
 namespace {
@@ -69,21 +69,19 @@ void quantised_output(Context& c, const QuantisedD& q) {
   const auto elements = collect(c, rig.queue(), d, p.m, desc.n, desc.ldd, size, "D");
   std::vector<double> values(static_cast<std::size_t>(p.m * desc.n));
   numerics::decode(q.code, elements.data(), std::span<double>(values));
+  // Of what is rounded to the type of D, or quantised in f32.
   numerics::BoundTerms terms = bound_terms(p, info);
-  numerics::OracleResult want = rig.expected().oracle;
-  if (activates) {
-    want = testing::activated(q.activation, q.limit, want, terms);
-    terms = numerics::activation_terms(q.code);
-  }
-  terms.out = q.code;
+  terms.out = quantised || activates ? DType::f32 : q.code;
+  numerics::Bounded want = bounded(rig.expected().oracle, terms);
+  if (activates) want = testing::activated(q.activation, q.limit, want, quantised ? DType::f32 : q.code);
   std::vector<float> got_scales = given;
   if (quantised && !q.quantizer.given) {
     const auto bytes = collect(c, rig.queue(), scales, scale_rows, scale_cols, scale_ld, scale_bytes, "d_scale");
     numerics::decode(q.scale.dtype, bytes.data(), std::span<float>(got_scales));
   }
   const numerics::Comparison verdict =
-      quantised ? numerics::compare_quantized(values, got_scales, grid, q.quantizer, want, terms, q.scale.dtype)
-                : numerics::compare(values, want, terms);
+      quantised ? compare_quantized(values, q.code, got_scales, grid, q.quantizer, want, q.scale.dtype)
+                : compare(values, want);
   EXPECT_TRUE(verdict.pass) << fmt::format(
       "{} of {} elements of a D in {} with {}x{} scales are out of bounds, the "
       "worst is [{}, {}]: {} for {}",

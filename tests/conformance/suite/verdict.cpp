@@ -47,7 +47,7 @@ std::string wrong_about(const Problem& p, const numerics::BoundTerms& terms, std
                         const numerics::OracleResult& want) {
   if (got.size() != want.value.size()) throw Failed("the suite read another number of elements");
   if (p.exact) return wrong_bits(p, got, want);
-  const numerics::Comparison c = numerics::compare(got, want, terms);
+  const numerics::Comparison c = compare(got, bounded(want, terms));
   if (c.pass) return {};
   return fmt::format(
       "{} of {} elements are out of bounds (class {}, accumulation length {}); the worst is D[{}, {}] = {:.9g}, "
