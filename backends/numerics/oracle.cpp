@@ -6,8 +6,7 @@
 #include <atomic>
 #include <cmath>
 #include <cstddef>
-#include <exception>
-#include <mutex>
+#include <future>
 #include <numeric>
 #include <stdexcept>
 #include <string>
@@ -202,28 +201,18 @@ unsigned useful_threads(unsigned asked, std::int64_t blocks, double products) {
 void run(const Product& product, unsigned threads) {
   const std::int64_t blocks = product.blocks();
   std::atomic<std::int64_t> next{0};
-  std::exception_ptr failure;
-  std::mutex failure_mutex;
   // Every block is computed by one thread from the operands alone: who takes which does not matter.
   const auto work = [&] {
-    try {
-      Workspace workspace;
-      for (std::int64_t block = next++; block < blocks; block = next++) product.run_block(block, workspace);
-    } catch (...) {
-      const std::lock_guard lock(failure_mutex);
-      failure = std::current_exception();
-    }
+    Workspace workspace;
+    for (std::int64_t block = next++; block < blocks; block = next++) product.run_block(block, workspace);
   };
-  {
-    std::vector<std::jthread> helpers;
-    helpers.reserve(threads);
-    try {
-      while (helpers.size() + 1 < threads) helpers.emplace_back(work);
-    } catch (const std::system_error&) {  // No more threads to have: the ones there do the work.
-    }
-    work();
+  std::vector<std::future<void>> helpers;
+  try {
+    while (helpers.size() + 1 < threads) helpers.push_back(std::async(std::launch::async, work));
+  } catch (const std::system_error&) {  // No more threads to have: the ones there do the work.
   }
-  if (failure) std::rethrow_exception(failure);
+  work();
+  for (std::future<void>& helper : helpers) helper.get();
 }
 
 }  // namespace

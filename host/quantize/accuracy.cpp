@@ -5,7 +5,7 @@
 
 #include <bit>
 
-#include "backends/numerics/quantize_run.h"
+#include "backends/numerics/quantize.h"
 
 namespace ironcl::quantize {
 namespace {

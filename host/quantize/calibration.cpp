@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "backends/numerics/casts.h"
-#include "backends/numerics/quantize_run.h"
+#include "backends/numerics/quantize.h"
 #include "backends/words.h"
 
 namespace ironcl::quantize {

@@ -9,7 +9,6 @@
 #include "backends/numerics/casts.h"
 #include "backends/numerics/clones.h"
 #include "backends/numerics/quantize.h"
-#include "backends/numerics/quantize_run.h"
 
 namespace ironcl::quantize {
 namespace {

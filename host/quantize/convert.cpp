@@ -10,7 +10,7 @@
 #include <exception>
 #include <thread>
 
-#include "backends/numerics/quantize_run.h"
+#include "backends/numerics/quantize.h"
 #include "host/checkpoint/folder.h"
 #include "host/checkpoint/json_input.h"
 #include "host/report/json.h"

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The quantiser against a definition written once more in f64, over grids, types, sources and hard groups.
 #include "backends/numerics/quantize.h"
-#include "backends/numerics/quantize_run.h"
 
 #include <gtest/gtest.h>
 
