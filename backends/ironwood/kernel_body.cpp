@@ -12,7 +12,7 @@
 #include "backends/ironwood/program.h"
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
-#include "backends/numerics/quantize_run.h"
+#include "backends/numerics/quantize.h"
 
 namespace ironcl::ironwood {
 namespace {
@@ -72,54 +72,8 @@ void pack(const TileRows& tile, std::int64_t row, int width, std::int64_t first,
 
 }  // namespace
 
-void TileProduct::accumulate(Workers& workers, const TileRows& x, const TileRows& w, const GroupRun& run,
-                             const float* scale_m, const float* scale_n, float* acc, std::int64_t acc_pitch) {
-  for (std::int64_t done = 0; done < run.depth; done += kLongestRun) {
-    const std::int64_t depth = std::min(kLongestRun, run.depth - done);
-    chunk(workers, x, w, run.first + done, depth, run.begins && done == 0, run.ends && done + depth == run.depth,
-          scale_m, scale_n, acc, acc_pitch);
-  }
-}
-
-void TileProduct::chunk(Workers& workers, const TileRows& x, const TileRows& w, std::int64_t first,
-                        std::int64_t depth, bool begins, bool ends, const float* scale_m, const float* scale_n,
-                        float* acc, std::int64_t acc_pitch) {
-  const Microkernel& kernel = microkernel();
-  const std::int64_t x_count = ceil_div(x.rows, kernel.mr), w_count = ceil_div(w.rows, kernel.nr);
-  const std::int64_t tile_size = std::int64_t{kernel.mr} * kernel.nr;
-  x_panels_.resize(static_cast<std::size_t>(x_count * kernel.mr * depth));
-  w_panels_.resize(static_cast<std::size_t>(w_count * kernel.nr * depth));
-  if (!(begins && ends)) sums_.resize(static_cast<std::size_t>(x_count * w_count * tile_size));
-  const unsigned limit = x.rows * w.rows * depth < kSmallProduct ? 1 : threads_;
-
-  workers.run(
-      x_count,
-      [&](std::int64_t i) {
-        pack(x, i * kernel.mr, kernel.mr, first, depth, &x_panels_[static_cast<std::size_t>(i * kernel.mr * depth)]);
-      },
-      limit);
-  workers.run(
-      w_count,
-      [&](std::int64_t j) {
-        double* w_panel = &w_panels_[static_cast<std::size_t>(j * kernel.nr * depth)];
-        pack(w, j * kernel.nr, kernel.nr, first, depth, w_panel);
-        alignas(64) std::array<double, kMaxTile> tile;
-        const int cols = static_cast<int>(std::min<std::int64_t>(kernel.nr, w.rows - j * kernel.nr));
-        for (std::int64_t i = 0; i < x_count; ++i) {
-          double* sum =
-              begins && ends ? tile.data() : &sums_[static_cast<std::size_t>((j * x_count + i) * tile_size)];
-          kernel.run(depth, &x_panels_[static_cast<std::size_t>(i * kernel.mr * depth)], w_panel, sum, !begins);
-          if (!ends) continue;
-          const int rows = static_cast<int>(std::min<std::int64_t>(kernel.mr, x.rows - i * kernel.mr));
-          kernel.scale_add(sum, rows, cols, scale_m + i * kernel.mr, scale_n + j * kernel.nr,
-                           acc + i * kernel.mr * acc_pitch + j * kernel.nr, acc_pitch);
-        }
-      },
-      limit);
-}
-
 KernelBody::KernelBody(Core& core, const Plan& plan, std::int64_t m, Workers* workers)
-    : plan_(plan), workers_(workers), product_(plan.threads) {
+    : plan_(plan), workers_(workers) {
   const KernelBlocks& blocks = plan.blocks;
   if (plan.problem.scaled_x()) x_layout_ = plan.x_scales(m);
   if (plan.problem.scaled_w()) w_layout_ = plan.w_scales();
@@ -189,12 +143,41 @@ void KernelBody::quantize(const StepTile& tile) {
   });
 }
 
-void KernelBody::fill_scales(const StepTile& tile, std::int64_t run_first) {
-  if (plan_.problem.scaled_x())
-    expand(tile.x_scale, x_layout_, tile.x, tile.x_scale_row, tile.x.col + run_first, scale_m_.data());
-  if (plan_.problem.scaled_w()) {
-    expand(tile.w_scale, w_layout_, tile.w, tile.w.row, tile.w.col + run_first, scale_n_.data());
-  }
+void KernelBody::multiply_run(const TileRows& x, const TileRows& w, std::int64_t first, std::int64_t depth,
+                              bool begins, bool ends) {
+  const Microkernel& kernel = microkernel();
+  const std::int64_t pitch = plan_.blocks.o;
+  const std::int64_t x_count = ceil_div(x.rows, kernel.mr), w_count = ceil_div(w.rows, kernel.nr);
+  const std::int64_t tile_size = std::int64_t{kernel.mr} * kernel.nr;
+  x_panels_.resize(static_cast<std::size_t>(x_count * kernel.mr * depth));
+  w_panels_.resize(static_cast<std::size_t>(w_count * kernel.nr * depth));
+  if (!(begins && ends)) sums_.resize(static_cast<std::size_t>(x_count * w_count * tile_size));
+  const unsigned limit = x.rows * w.rows * depth < kSmallProduct ? 1 : plan_.threads;
+
+  workers_->run(
+      x_count,
+      [&](std::int64_t i) {
+        pack(x, i * kernel.mr, kernel.mr, first, depth, &x_panels_[static_cast<std::size_t>(i * kernel.mr * depth)]);
+      },
+      limit);
+  workers_->run(
+      w_count,
+      [&](std::int64_t j) {
+        double* w_panel = &w_panels_[static_cast<std::size_t>(j * kernel.nr * depth)];
+        pack(w, j * kernel.nr, kernel.nr, first, depth, w_panel);
+        alignas(64) std::array<double, kMaxTile> tile;
+        const int cols = static_cast<int>(std::min<std::int64_t>(kernel.nr, w.rows - j * kernel.nr));
+        for (std::int64_t i = 0; i < x_count; ++i) {
+          double* sum =
+              begins && ends ? tile.data() : &sums_[static_cast<std::size_t>((j * x_count + i) * tile_size)];
+          kernel.run(depth, &x_panels_[static_cast<std::size_t>(i * kernel.mr * depth)], w_panel, sum, !begins);
+          if (!ends) continue;
+          const int rows = static_cast<int>(std::min<std::int64_t>(kernel.mr, x.rows - i * kernel.mr));
+          scale_add(sum, kernel.nr, rows, cols, scale_m_.data() + i * kernel.mr, scale_n_.data() + j * kernel.nr,
+                    acc_ + i * kernel.mr * pitch + j * kernel.nr, pitch);
+        }
+      },
+      limit);
 }
 
 void KernelBody::multiply(const StepTile& tile) {
@@ -205,16 +188,15 @@ void KernelBody::multiply(const StepTile& tile) {
   if (p.quantizes_x()) x = {.data = x_q_, .pitch_bytes = width, .type = p.a, .rows = tile.x.rows};
   const TileRows w{
       .data = tile.w_data, .pitch_bytes = width * numerics::size_of(p.w()), .type = p.w(), .rows = tile.w.rows};
-  for (std::int64_t first = 0; first < tile.x.cols;) {
+  for (std::int64_t first = 0, depth = 0; first < tile.x.cols; first += depth) {
     const std::int64_t at = tile.x.col + first;
     const std::int64_t group_end = std::min(p.k, (at / p.group + 1) * p.group);
-    const std::int64_t depth = std::min(tile.x.cols - first, group_end - at);
-    fill_scales(tile, first);
-    product_.accumulate(
-        *workers_, x, w,
-        {.first = first, .depth = depth, .begins = at % p.group == 0, .ends = at + depth == group_end},
-        scale_m_.data(), scale_n_.data(), acc_, plan_.blocks.o);
-    first += depth;
+    depth = std::min({tile.x.cols - first, group_end - at, kLongestRun});
+    const bool ends = at + depth == group_end;
+    if (ends && p.scaled_x()) expand(tile.x_scale, x_layout_, tile.x, tile.x_scale_row, at, scale_m_.data());
+    if (ends && p.scaled_w())
+      expand(tile.w_scale, w_layout_, tile.w, tile.w.row, tile.w.col + first, scale_n_.data());
+    multiply_run(x, w, first, depth, at % p.group == 0, ends);
   }
 }
 

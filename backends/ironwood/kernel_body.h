@@ -28,30 +28,6 @@ struct TileRows {
   std::int64_t rows = 0;
 };
 
-/// A run of k inside a step, all of it in one K group.
-struct GroupRun {
-  std::int64_t first = 0, depth = 0;  ///< Its place within the tiles' depth.
-  bool begins = true, ends = true;    ///< Whether the group begins and ends here, or in another run.
-};
-
-class TileProduct {
- public:
-  /// `threads`: the most to use, 0 for all.
-  explicit TileProduct(unsigned threads) : threads_(threads) {}
-
-  /// acc[i * acc_pitch + j] += (f32(sum over the group of x[i] * w[j]) * scale_n[j]) * scale_m[i], when the run ends
-  /// its group; until then the sum is kept here, so runs of one group follow each other with the same tiles' rows.
-  void accumulate(Workers& workers, const TileRows& x, const TileRows& w, const GroupRun& run, const float* scale_m,
-                  const float* scale_n, float* acc, std::int64_t acc_pitch);
-
- private:
-  void chunk(Workers& workers, const TileRows& x, const TileRows& w, std::int64_t first, std::int64_t depth,
-             bool begins, bool ends, const float* scale_m, const float* scale_n, float* acc, std::int64_t acc_pitch);
-
-  unsigned threads_;
-  std::vector<double> x_panels_, w_panels_, sums_;
-};
-
 /// One step's blocks in VMEM, pointers null where only time is simulated. Pitches are the block widths.
 struct StepTile {
   Region x, w;  ///< The parts of X and W that the blocks cover.
@@ -80,18 +56,21 @@ class KernelBody {
   template <class Row>
   void for_rows(std::int64_t rows, std::int64_t cols, const Row& row);
   void quantize(const StepTile& tile);
-  void fill_scales(const StepTile& tile, std::int64_t run_first);
   void multiply(const StepTile& tile);
+  /// acc[i, j] += (f32(sum over the K group of x[i] * w[j]) * scale_n[j]) * scale_m[i], when the run of `depth` k
+  /// from `first` on `ends` its group; until then the sum is kept, so runs of one group follow each other.
+  void multiply_run(const TileRows& x, const TileRows& w, std::int64_t first, std::int64_t depth, bool begins,
+                    bool ends);
   void store(const StepTile& tile);
 
   const Plan& plan_;
   Workers* workers_;
-  TileProduct product_;
   ScaleLayout x_layout_, w_layout_;
   std::byte* x_q_ = nullptr;  // quantised block of x, [B, I]
   float* acc_ = nullptr;      // [B, O]
   AlignedBytes x_q_temporary_, acc_temporary_;
   std::vector<float> scale_m_, scale_n_;
+  std::vector<double> x_panels_, w_panels_, sums_;
   Work work_[2][2];  // [quantizes][stores]
 };
 

@@ -13,10 +13,6 @@ struct Microkernel {
   const char* name;
   int mr, nr;
   void (*run)(std::int64_t depth, const double* a, const double* b, double* c, bool accumulate);
-  /// acc[i * pitch + j] += (f32(c[i * nr + j]) * scale_n[j]) * scale_m[i] for i < rows, j < cols; each operation
-  /// rounded.
-  void (*scale_add)(const double* c, int rows, int cols, const float* scale_m, const float* scale_n, float* acc,
-                    std::int64_t pitch);
 };
 
 inline constexpr int kMaxTile = 12 * 16;  ///< mr * nr of the largest variant.
@@ -24,13 +20,9 @@ inline constexpr int kMaxTile = 12 * 16;  ///< mr * nr of the largest variant.
 /// The best variant for this host; the same on every call.
 const Microkernel& microkernel() noexcept;
 
-void scale_add_plain(const double* c, int rows, int cols, const float* scale_m, const float* scale_n, float* acc,
-                     std::int64_t pitch);
-#if defined(__x86_64__)
-void scale_add_avx2(const double* c, int rows, int cols, const float* scale_m, const float* scale_n, float* acc,
-                    std::int64_t pitch);
-void scale_add_avx512(const double* c, int rows, int cols, const float* scale_m, const float* scale_n, float* acc,
-                      std::int64_t pitch);
-#endif
+/// acc[i * pitch + j] += (f32(c[i * nr + j]) * scale_n[j]) * scale_m[i] for i < rows, j < cols; each operation
+/// rounded.
+void scale_add(const double* c, int nr, int rows, int cols, const float* scale_m, const float* scale_n, float* acc,
+               std::int64_t pitch);
 
 }  // namespace ironcl::ironwood

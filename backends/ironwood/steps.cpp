@@ -73,11 +73,16 @@ class StepOperation final : public backend::Operation<Args> {
   Step step_;
 };
 
-struct QuantizeStep {
-  backend::QuantizeDesc d;
-  Machine machine;
+template <class Args, class Step>
+std::shared_ptr<backend::Operation<Args>> operation(Step step) {
+  return std::make_shared<StepOperation<Args, Step>>(std::move(step));
+}
 
-  double operator()(const backend::QuantizeArgs& args) const {
+}  // namespace
+
+std::shared_ptr<backend::Quantize> make_quantize(const backend::QuantizeDesc& d, const Machine& machine) {
+  check_extent(d.rows, std::max({d.x_ld, d.code_ld, d.scale.ld}), "X");
+  return operation<backend::QuantizeArgs>([d, machine](const backend::QuantizeArgs& args) -> double {
     if (args.rows == 0) return 0;
     numerics::quantize(d.x, address_of(args.x), args.rows, d.cols, d.x_ld, d.scale.grid, d.quantizer,
                        {.type = d.code,
@@ -87,14 +92,13 @@ struct QuantizeStep {
                         .scales = address_of(args.scales),
                         .scale_ld = d.scale.ld});
     return quantizing_ns(machine, args.rows, d.cols, d.x, d.code, d.scale);
-  }
-};
+  });
+}
 
-struct RouteStep {
-  backend::RouteDesc d;
-  Machine machine;
-
-  double operator()(const backend::RouteArgs& args) const {
+std::shared_ptr<backend::Route> make_route(const backend::RouteDesc& d, const Machine& machine) {
+  check_extent(d.tokens, std::max(d.logits_ld, d.top_k), "logits");
+  check_extent(d.local_experts, d.capacity, "rows of experts");
+  return operation<backend::RouteArgs>([d, machine](const backend::RouteArgs& args) -> double {
     const auto counts = numbers<std::int32_t>(args.matrix_rows, d.local_experts);
     std::fill(counts.begin(), counts.end(), 0);
     if (args.tokens == 0) return 0;
@@ -128,14 +132,14 @@ struct RouteStep {
                              a_index, rows);
     return time_of(machine, (rows_of_logits != nullptr ? bytes_of(args.tokens, logits, d.logits) : 0) +
                                 16 * static_cast<double>(slots));
-  }
-};
+  });
+}
 
-struct ActivateStep {
-  backend::ActivateDesc d;
-  Machine machine;
-
-  double operator()(const backend::ActivateArgs& args) const {
+std::shared_ptr<backend::Activate> make_activate(const backend::ActivateDesc& d, const Machine& machine) {
+  const std::int64_t matrices = d.grouping == backend::Grouping::masked ? d.matrices : 1;
+  check_extent(matrices, d.rows, "rows of matrices");
+  check_extent(matrices * d.rows, std::max({d.gate_ld, d.up_ld, d.y_ld, d.scale.ld, d.cols}), "an activation");
+  return operation<backend::ActivateArgs>([d, machine](const backend::ActivateArgs& args) -> double {
     if (args.rows == 0 || d.cols == 0) return 0;
     const bool masked = d.grouping == backend::Grouping::masked, quantises = numerics::is_quantized(d.y);
     const std::int64_t scale_cols = d.scale.grid.scale_cols(d.cols);
@@ -169,14 +173,13 @@ struct ActivateStep {
     }
     return time_of(machine, 2 * bytes_of(rows, d.cols, d.x) + bytes_of(rows, d.cols, d.y) +
                                 (quantises ? bytes_of(rows, scale_cols, DType::f32) : 0));
-  }
-};
+  });
+}
 
-struct CombineStep {
-  backend::CombineDesc d;
-  Machine machine;
-
-  double operator()(const backend::CombineArgs& args) const {
+std::shared_ptr<backend::Combine> make_combine(const backend::CombineDesc& d, const Machine& machine) {
+  check_extent(d.rows, d.x_ld, "X");
+  check_extent(d.tokens, std::max({d.add_ld, d.y_ld, d.cols, d.top_k}), "Y");
+  return operation<backend::CombineArgs>([d, machine](const backend::CombineArgs& args) -> double {
     if (args.tokens == 0 || d.cols == 0) return 0;
     const std::byte* from_x = address_of(args.x);
     const std::byte* from_add = address_of(args.add);
@@ -200,34 +203,7 @@ struct CombineStep {
     }
     return time_of(machine, bytes_of(rows, d.cols, d.x) + bytes_of(args.tokens, d.cols, d.y) +
                                 (from_add != nullptr ? bytes_of(args.tokens, d.cols, d.add) : 0));
-  }
-};
-
-}  // namespace
-
-std::shared_ptr<backend::Quantize> make_quantize(const backend::QuantizeDesc& desc, const Machine& machine) {
-  check_extent(desc.rows, std::max({desc.x_ld, desc.code_ld, desc.scale.ld}), "X");
-  return std::make_shared<StepOperation<backend::QuantizeArgs, QuantizeStep>>(QuantizeStep{desc, machine});
-}
-
-std::shared_ptr<backend::Route> make_route(const backend::RouteDesc& desc, const Machine& machine) {
-  check_extent(desc.tokens, std::max(desc.logits_ld, desc.top_k), "logits");
-  check_extent(desc.local_experts, desc.capacity, "rows of experts");
-  return std::make_shared<StepOperation<backend::RouteArgs, RouteStep>>(RouteStep{desc, machine});
-}
-
-std::shared_ptr<backend::Activate> make_activate(const backend::ActivateDesc& desc, const Machine& machine) {
-  const std::int64_t matrices = desc.grouping == backend::Grouping::masked ? desc.matrices : 1;
-  check_extent(matrices, desc.rows, "rows of matrices");
-  check_extent(matrices * desc.rows, std::max({desc.gate_ld, desc.up_ld, desc.y_ld, desc.scale.ld, desc.cols}),
-               "an activation");
-  return std::make_shared<StepOperation<backend::ActivateArgs, ActivateStep>>(ActivateStep{desc, machine});
-}
-
-std::shared_ptr<backend::Combine> make_combine(const backend::CombineDesc& desc, const Machine& machine) {
-  check_extent(desc.rows, desc.x_ld, "X");
-  check_extent(desc.tokens, std::max({desc.add_ld, desc.y_ld, desc.cols, desc.top_k}), "Y");
-  return std::make_shared<StepOperation<backend::CombineArgs, CombineStep>>(CombineStep{desc, machine});
+  });
 }
 
 }  // namespace ironcl::ironwood
