@@ -99,7 +99,7 @@ TEST(Ranks19, ExpertsHaveTheIdsAndTheBitsOfTheWholeLayer) {
           EXPECT_TRUE(made.y == alone.output.d) << device.uri() << ' ' << name << ' ' << ranks << quantise;
           std::vector<double> got(made.y.size() / sizeof(float));
           numerics::decode(DType::f32, made.y.data(), std::span(got));
-          EXPECT_TRUE(layer::compare(got, want.y()).pass) << device.uri() << ' ' << name << ' ' << ranks;
+          EXPECT_TRUE(numerics::compare(got, want.y()).pass) << device.uri() << ' ' << name << ' ' << ranks;
         }
       }
     }
@@ -159,7 +159,7 @@ TEST(Ranks19, ExpertsOfACheckpointAreAddedUpInTheOrderOfRanks) {
           const Bytes y = spread(ranks, given);
           std::vector<double> got(row);
           numerics::decode(DType::f32, y.data(), std::span(got));
-          EXPECT_TRUE(layer::compare(got, want.y()).pass) << device.uri() << ' ' << name << ' ' << ranks;
+          EXPECT_TRUE(numerics::compare(got, want.y()).pass) << device.uri() << ' ' << name << ' ' << ranks;
         }
       }
       if (&device != &devices().front()) continue;

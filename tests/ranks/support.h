@@ -173,7 +173,7 @@ struct Example {
     const layer::Values want = layer::oracle_of(problem, made).evaluate(graph, {{{}, accumulation_length, {}, {}}});
     std::vector<double> got(static_cast<std::size_t>(problem.m * problem.n));
     numerics::decode(problem.d, d.data(), std::span(got));
-    return layer::compare(got, want[graph.result]).max_error_over_bound;
+    return numerics::compare(got, want[graph.result]).max_error_over_bound;
   }
 
   report::Problem problem;
