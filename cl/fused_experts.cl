@@ -21,7 +21,8 @@
 // Y_TYPE, ADD_TYPE, WEIGH_ADD  as of combine.cl
 // SHARED     not set        the shared expert is computed here; then ADD_TYPE is 0
 // SLOTS      512            most slots of all tokens: a multiple of 128
-// Local memory: 4640 B, 13 * SLOTS, and `memory`: 16 B for each matrix, then again codes and scales of tile_rows rows of the larger k.
+// Local memory: 4632 B, 4 * SLOTS, and `memory`: 8 B for each tile; then the larger of 16 B for each matrix, with which rows are sorted, and of
+// tile_rows rows of codes of the larger k, with 4 B for each 128.
 #define FUSED
 #define TILE_M 8
 #define COLUMNS 32
@@ -52,20 +53,20 @@
 #endif
 
 #if defined(PTX_SM_90)
-#define COPY4_ASYNC(dst, src) asm volatile("cp.async.ca.shared.global [%0],[%1],4;" ::"r"(dst), "l"(src) : "memory")
 #define LOAD_ACQUIRED(a, p) asm volatile("ld.acquire.gpu.global.u32 %0,[%1];" : "=r"(a) : "l"(p) : "memory")
 #define ADD_RELEASED(p) asm volatile("red.release.gpu.global.add.u32 [%0],1;" ::"l"(p) : "memory")
 #define LANES_WITH(mask, value) asm volatile("match.any.sync.b32 %0,%1,0xffffffff;" : "=r"(mask) : "r"(value))
 #define LOAD_MADE(a, p) asm volatile("ld.global.f32 %0,[%1];" : "=f"(a) : "l"(p) : "memory")
 
-// counters[0..3]: how many work-groups have come to a meeting; [6]: how many have left; [7]: somebody gave up.
+// counters[0..3]: how many work-groups have come to a meeting; [6]: how many have left; [7]: one gave up.
 #define GAVE_UP 7
-/// What this work-group has stored can be read by who meets it. Apart from waiting, so that what is asked for between does not hold it up.
+/// Says that this work-group has come: what it has stored can be read by those that meet it. Loads that are asked for between this and
+/// meet() hold nothing up; before it a release would wait for them.
 static inline void come(__global uint* counters, uint number) {
   barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
   if (get_local_id(0) == 0) ADD_RELEASED(counters + number);
 }
-/// Until all `groups` work-groups have come. False: somebody gave up.
+/// Until all `groups` work-groups have come. False: one gave up.
 static inline bool meet(__global uint* counters, uint number, uint groups, int waits, __local uint* shared) {
   if (get_local_id(0) == 0) {
     uint here = 0, broken = 0;

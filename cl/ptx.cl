@@ -136,12 +136,13 @@
 #define BAR_NAMED_ARRIVE(id, count) asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(count) : "memory")
 #define SYNC_WARP() asm volatile("bar.warp.sync 0xffffffff;" ::: "memory")
 
-// Copies of 16 bytes to local memory, in groups of the work-item's own.
+// Copies of 16 and of 4 bytes to local memory, in groups of the work-item's own.
 #define LOCAL_PLACE uint
 #define SHOWN_PARAMETER
 #define SHOWN_ARGUMENT
 #define ANY_OF_WARP(condition) any_of_warp(condition)
 #define COPY16_ASYNC(dst, src) asm volatile("cp.async.cg.shared.global.L2::128B [%0],[%1],16;" ::"r"(dst), "l"(src) : "memory")
+#define COPY4_ASYNC(dst, src) asm volatile("cp.async.ca.shared.global [%0],[%1],4;" ::"r"(dst), "l"(src) : "memory")
 #define COPIES_COMMIT() asm volatile("cp.async.commit_group;" ::: "memory")
 #define COPIES_WAIT(n) asm volatile("cp.async.wait_group %0;" ::"n"(n) : "memory")
 // Four tiles of eight lines by 16 bytes, of each of which a work-item gets four bytes of line lane / 4, from 4 (lane % 4) on. PLACE and

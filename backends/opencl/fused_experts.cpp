@@ -21,8 +21,9 @@ using numerics::Size;
 
 namespace {
 
-constexpr std::int64_t kMostSlots = 512, kMostMatrices = 256;               ///< SLOTS of the kernel; its counts.
-constexpr std::int64_t kTileRows = 8, kLocalBytes = 4640 + 5 * kMostSlots;  ///< Its TILE_M; beside `memory`.
+constexpr std::int64_t kMostSlots = 512, kMostMatrices = 256;  ///< SLOTS of the kernel; its counts.
+constexpr std::int64_t kTileRows = 8;                          ///< Its TILE_M.
+constexpr std::int64_t kLocalBytes = 7200;  ///< Its local memory beside `memory`, 6680 bytes, and room to align.
 constexpr std::int64_t kAtOnce = 4, kItems = 128;  ///< Work-groups of a compute unit (//at_once of the kernel).
 constexpr int kMeetings = 4;                       ///< Of a launch.
 constexpr cl_int kWaits = 1 << 24, kWaitsOfTrial = 1 << 16;  ///< Some 0.5 us each.
