@@ -171,6 +171,7 @@ struct Span {
   std::shared_ptr<Buffer> buffer;
   std::uint64_t offset = 0;
   std::uint64_t size = 0;
+  bool written = false;  ///< By the call whose operand it is; else read.
   explicit operator bool() const noexcept { return buffer != nullptr; }
 };
 

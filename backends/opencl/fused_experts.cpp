@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <optional>
+#include <span>
 
 #include "backends/opencl/arguments.h"
 #include "backends/opencl/elements.h"
@@ -13,6 +14,7 @@
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/operations.h"
 #include "backends/opencl/step.h"
+#include "backends/spans.h"
 
 namespace ironcl::opencl {
 
@@ -301,6 +303,60 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
   cl::Buffer workspace_;
 };
 
+/// What calls write. None is a sequence.
+std::vector<backend::Place> written_by(std::span<const backend::RecordedCall> calls) {
+  std::vector<backend::Place> out;
+  for (const backend::RecordedCall& call : calls) {
+    std::visit(
+        [&]<class Args>(const backend::Recorded<Args>& recorded) {
+          if constexpr (!std::is_same_v<Args, backend::SequenceArgs>)
+            for (const backend::Span* span : backend::operands(recorded.args))
+              if (*span && span->written) out.push_back(backend::place_of(*span));
+        },
+        call);
+  }
+  return out;
+}
+
+/// Whether calls from `first` on read nothing that the launch in place of call `last` has left unwritten of
+/// `dropped`, and write nothing that it reads later than its calls did. A sequence among them may read all.
+bool may_drop(std::vector<backend::Place> dropped, const Layer& layer,
+              const std::vector<backend::RecordedCall>& calls, std::size_t first, std::size_t last) {
+  const auto is_dropped = [&](const backend::Span& span) {
+    return span && std::any_of(dropped.begin(), dropped.end(),
+                               [place = backend::place_of(span)](const auto& d) { return d.overlaps(place); });
+  };
+  const auto write = [&](const backend::Place& w) {
+    std::vector<backend::Place> rest;
+    for (const backend::Place& d : dropped) {
+      if (!d.overlaps(w)) rest.push_back(d);
+      if (d.overlaps(w) && d.begin < w.begin) rest.push_back({d.space, d.begin, w.begin});
+      if (d.overlaps(w) && w.end < d.end) rest.push_back({d.space, w.end, d.end});
+    }
+    dropped = std::move(rest);
+  };
+  const auto allows = [&]<class Args>(const backend::Recorded<Args>& call, bool is_last) {
+    if constexpr (std::is_same_v<Args, backend::SequenceArgs>) {
+      return dropped.empty();
+    } else {
+      const auto operands = backend::operands(call.args);
+      const bool ok = std::all_of(operands.begin(), operands.end(), [&](const backend::Span* span) {
+        if (!span->written)
+          return !is_dropped(*span) ||
+                 (is_last && (same(*span, layer.combined.x) || same(*span, layer.combined.rows) ||
+                              (layer.shared && same(*span, layer.combined.add))));
+        return is_last || !(overlap(*span, layer.routed.ids) || overlap(*span, layer.x().span));
+      });
+      for (const backend::Span* span : operands)
+        if (*span && span->written) write(backend::place_of(*span));
+      return ok;
+    }
+  };
+  for (std::size_t i = first; i < calls.size(); ++i)
+    if (!std::visit([&](const auto& call) { return allows(call, i == last); }, calls[i])) return false;
+  return true;
+}
+
 /// The call at `at`, where it is of such an operation; else null.
 template <class Operation, class Args>
 const Operation* operation_at(const std::vector<backend::RecordedCall>& calls, std::size_t at, const Args** args) {
@@ -347,15 +403,17 @@ std::shared_ptr<backend::Sequence> fuse_experts(const ContextPtr& context, std::
       if (quantiser != nullptr && last > first + 2) continue;
       if (!is_whole()) continue;
     }
+    // Given ids are sorted by the launch; chosen ones, and weights of a shared expert, are made before.
+    const bool routes = !route->desc().given || route->desc().shared_gate;
+    const std::size_t after_own = layer.shared ? last : first + 2;
     const auto begin = calls.begin() + static_cast<std::ptrdiff_t>(at);
-    const auto end_of_own = begin + static_cast<std::ptrdiff_t>(layer.shared ? last - at : first + 2 - at);
+    const auto end_of_own = calls.begin() + static_cast<std::ptrdiff_t>(after_own);
     std::vector<backend::RecordedCall> own(begin, end_of_own);
+    if (!may_drop(written_by(std::span(own).subspan(routes ? 1 : 0)), layer, calls, after_own, last)) continue;
     own.push_back(calls[last]);
     auto fused = std::make_shared<FusedExperts>(context, layer, std::move(own));
     if (!guarded("trying a layer of experts", [&] { return fused->meets(); })) break;
     variant = "fused_experts";
-    // Given ids are sorted by the launch; chosen ones, and weights of a shared expert, are made before.
-    const bool routes = !route->desc().given || route->desc().shared_gate;
     calls[last] = backend::Recorded<backend::SequenceArgs>{std::move(fused), {}};
     calls.erase(begin + (routes ? 1 : 0), end_of_own);
   }

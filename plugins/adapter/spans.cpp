@@ -2,6 +2,7 @@
 // Checks of spans and wait lists. Next door: spans.h.
 #include "plugins/adapter/spans.h"
 
+#include "backends/spans.h"
 #include "plugins/adapter/validate.h"
 
 namespace ironcl::adapter {
@@ -43,25 +44,6 @@ void check_room(const Operand& operand, const Name& name, const Brings& brings, 
     invalid("{}.offset is {}, expected a multiple of the element size {}", format_as(name), span.offset, element);
 }
 
-/// Where a span's bytes lie: those of two spans can be the same only where the space is.
-struct Place {
-  const void* space;
-  std::uint64_t start;
-};
-
-Place place_of(const backend::Span& span) {
-  const backend::Buffer& buffer = *span.buffer;
-  if (buffer.imported == nullptr) return {&buffer, span.offset};
-  if (buffer.is_host_pointer) return {nullptr, reinterpret_cast<std::uintptr_t>(buffer.imported) + span.offset};
-  return {buffer.imported, span.offset};
-}
-
-bool overlap(const backend::Span& one, const backend::Span& other) {
-  if (!one || !other || one.size == 0 || other.size == 0) return false;
-  const Place here = place_of(one), there = place_of(other);
-  return here.space == there.space && here.start + one.size > there.start && there.start + other.size > here.start;
-}
-
 }  // namespace
 
 std::uint64_t bytes_of(std::int64_t rows, std::int64_t ld, std::int64_t cols, backend::DType type) {
@@ -73,6 +55,7 @@ void take_operands(std::string_view args, const DeviceState& device, const Bring
   for (const Operand& one : operands) {
     const Name name{args, one.name};
     one.span = span_in_buffer(one.given, name, device);
+    one.span.written = one.written;
     const bool needed =
         one.presence == Presence::always || (one.presence == Presence::with_rows && brings.count != 0);
     if (one.absent != nullptr) {
@@ -85,13 +68,16 @@ void take_operands(std::string_view args, const DeviceState& device, const Bring
   }
   for (const Operand& out : operands) {
     for (const Operand& other : operands) {
-      if (!out.written || &other == &out || !overlap(out.span, other.span)) continue;
+      if (!out.written || &other == &out || !backend::overlap(out.span, other.span)) continue;
       invalid(
           "{0}.{1} (written) overlaps {0}.{2} in the same memory: bytes {3} to {4} and {5} to {6}; give each its own",
           args, out.name, other.name, out.span.offset, out.span.offset + out.span.size, other.span.offset,
           other.span.offset + other.span.size);
     }
   }
+  // From here on a span is what the call reads or writes.
+  for (const Operand& one : operands)
+    if (one.span) one.span.size = one.room.bytes;
 }
 
 std::vector<std::shared_ptr<backend::Event>> wait_list(const ironcl_event* wait, std::uint32_t count,

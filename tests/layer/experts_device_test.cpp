@@ -136,13 +136,19 @@ TEST_F(ExpertsOnDevices, AWrongScaleOfAnExpertThatNobodyChoseIsNamed) {
   }
 }
 
-/// Recorded calls, of a size that GPUs run as one launch: those of one kernel, elsewhere the bits of the plain calls.
-TEST_F(ExpertsOnDevices, RecordedCallsAreWithinTheComposedBoundAndRepeat) {
+/// Of a size that GPUs run as one launch where their calls are recorded.
+ExpertsForm form_of_one_launch() {
   ExpertsForm form = Example("qwen3-moe", true).source->form();
   const report::Scales scale{DType::f32, {128, 128}};
   form.hidden = 512, form.routing.experts = form.experts.count = 12, form.routing.top_k = 4;
   form.experts.width = 256, form.experts.gate.scale = form.experts.down.scale = scale;
   form.x.grid = form.between.grid = {1, 128};
+  return form;
+}
+
+/// Recorded calls: those of one kernel, elsewhere the bits of the plain calls.
+TEST_F(ExpertsOnDevices, RecordedCallsAreWithinTheComposedBoundAndRepeat) {
+  ExpertsForm form = form_of_one_launch();
   for (const bool shared : {false, true}) {
     if (shared) {
       form.shared = form.experts;
@@ -173,6 +179,48 @@ TEST_F(ExpertsOnDevices, RecordedCallsAreWithinTheComposedBoundAndRepeat) {
                                   << check.why;
         }
       }
+    }
+  }
+}
+
+/// A second call that is given what the first one's products made between them, which one launch would not write.
+TEST_F(ExpertsOnDevices, RecordedCallsAfterALayerReadWhatItMade) {
+  const ExpertsForm form = form_of_one_launch();
+  const auto source = make_experts(form, 5);
+  const ExpertsInput input = make_experts_input(form, 3, 1, 9), before = make_experts_input(form, 3, 1, 10);
+  for (const Device& device : devices) {
+    ExpertsChoices choices{.tokens = 3};
+    Experts experts(device, *source, choices);
+    Runner& runner = experts.runner();
+    const Graph& graph = runner.graph();
+    const Output plain = Execution(device, experts, input).compute();
+    EXPECT_FALSE(Execution(device, experts, before).compute().d == plain.d);
+    const auto down = std::ranges::find_if(graph.operations, [](const Operation& operation) {
+      const auto* product = std::get_if<ProductOp>(&operation.what);
+      return product != nullptr && product->matrix == Projection::down;
+    });
+    const ValueId h = down->in[ProductOp::kA];
+    Queue queue(device);
+    std::vector<Buffer> buffers;
+    std::vector<Bound> bound;
+    for (const Brought& one : brought_by(input, &*input.routed)) {
+      queue.write(buffers.emplace_back(device, one.data.size()), std::span(one.data)).wait();
+      bound.push_back({graph.find(one.value), buffers.back(), {}, true});
+    }
+    const Buffer y(device, plain.d.size()), again(device, plain.d.size());
+    SequenceDesc calls;
+    bound.push_back({graph.result, y});
+    runner.record({3, bound, {}}, calls);
+    bound.back().span = again;
+    bound.push_back({h, runner.span(h, 3), runner.scales(h, 3), true});
+    runner.record({3, bound, {}}, calls);
+    const Sequence sequence(device, calls);
+    EXPECT_STREQ(sequence.info().variant, "") << device.uri();
+    queue.submit(sequence, {});
+    for (const Buffer* made : {&y, &again}) {
+      std::vector<std::byte> d(plain.d.size());
+      queue.read(*made, std::span(d)).wait();
+      EXPECT_TRUE(d == plain.d) << device.uri() << (made == &y ? ": the layer" : ": the call after it");
     }
   }
 }
