@@ -5,6 +5,21 @@
 #ifndef ACTIVATION
 #define ACTIVATION 1
 #endif
+#if ACTIVATION == 1
+#define STEEPER(F, gate) (gate)
+#define FACTOR(F, up) (up)
+#else
+#define STEEPER(F, gate) ((F)(1.702f) * (gate))
+#define FACTOR(F, up) ((up) + (F)(1.0f))
+#endif
+// gate / (1 + exp(-s)). NVIDIA's quick division is right within 2 ulp by a divisor of 1 to 2, so there exp is of what is not positive: the
+// division that rounds correctly branches, which cost a product of 4096 x 24576 x 4096 a quarter of its time on an H200.
+#ifdef PTX_SM_80
+#define TIMES_SIGMOID(F, SELECT, gate, s) \
+  native_divide(SELECT((gate) * exp(-fabs(s)), gate, (s) >= (F)(0.0f)), (F)(1.0f) + exp(-fabs(s)))
+#else
+#define TIMES_SIGMOID(F, SELECT, gate, s) ((gate) / ((F)(1.0f) + exp(-(s))))
+#endif
 
 // limit 0 clamps nothing. Comparisons are such that a NaN passes through.
 #define DEFINE_ACTIVATE(NAME, F, SELECT)                                                             \
@@ -14,13 +29,9 @@
       up = SELECT(up, (F)(limit), up > (F)(limit));                                                  \
       up = SELECT(up, (F)(-limit), up < (F)(-limit));                                                \
     }                                                                                                \
-    ACTIVATED(F)                                                                                     \
+    const F s = STEEPER(F, gate);                                                                    \
+    return TIMES_SIGMOID(F, SELECT, gate, s) * FACTOR(F, up);                                        \
   }
-#if ACTIVATION == 1
-#define ACTIVATED(F) return gate / ((F)(1.0f) + exp(-gate)) * up;
-#else
-#define ACTIVATED(F) return gate / ((F)(1.0f) + exp(-((F)(1.702f) * gate))) * (up + (F)(1.0f));
-#endif
 #define SELECT_ONE(a, b, c) ((c) ? (b) : (a))
 DEFINE_ACTIVATE(activate_16, float16, select)
 DEFINE_ACTIVATE(activate_1, float, SELECT_ONE)
