@@ -13,9 +13,7 @@ struct Place {
   const void* space;
   std::uint64_t begin, end;
 
-  bool overlaps(const Place& other) const {
-    return space == other.space && begin < other.end && other.begin < end;
-  }
+  bool overlaps(const Place& other) const { return space == other.space && begin < other.end && other.begin < end; }
 };
 
 inline Place place_of(const Span& span) {
@@ -32,13 +30,12 @@ inline bool overlap(const Span& one, const Span& other) {
 
 /// The operands of a call; absent ones too.
 inline auto operands(const GemmArgs& a) {
-  return std::array{&a.a,       &a.a_scale,     &a.a_global,          &a.d,       &a.d_scale,     &a.d_global,
-                    &a.bias,    &a.matrix_rows, &a.workspace,         &a.a_index, &a.a_quantized, &a.a_quantized_scale};
+  return std::array{&a.a,    &a.a_scale,     &a.a_global,  &a.d,       &a.d_scale,     &a.d_global,
+                    &a.bias, &a.matrix_rows, &a.workspace, &a.a_index, &a.a_quantized, &a.a_quantized_scale};
 }
 inline auto operands(const QuantizeArgs& a) { return std::array{&a.x, &a.codes, &a.scales, &a.global}; }
 inline auto operands(const RouteArgs& a) {
-  return std::array{&a.logits,      &a.bias,    &a.ids,  &a.weights,
-                    &a.matrix_rows, &a.a_index, &a.rows, &a.shared_weights};
+  return std::array{&a.logits, &a.bias, &a.ids, &a.weights, &a.matrix_rows, &a.a_index, &a.rows, &a.shared_weights};
 }
 inline auto operands(const ActivateArgs& a) {
   return std::array{&a.gate, &a.up, &a.y, &a.scales, &a.matrix_rows, &a.global};

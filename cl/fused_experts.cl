@@ -3,15 +3,17 @@
 // each token's weighted sum. Work-groups stay, all at once, and meet at barriers of the whole grid where a step reads what others made.
 //
 //   codes of x, shared out; every work-group: rows sorted in local memory        | meet
-//   units of gate and up: 16 columns of h of an expert's 8 rows, f32             | meet
+//   units of gate and up: 16 columns of h of an expert's TILE_M rows, f32        | meet
 //   codes of h, shared out                                                       | meet
 //   units of down: 32 or 64 columns                                              | meet
 //   y: each token's rows times their weights, in the order of slots
 //
 // A work-group asks for the weights of its first unit before it meets the others, so that they are on their way meanwhile. A unit's products
 // are those of gemm_mma_stream.cl, whose loads and forms these are.
-// Codes of a tile's rows lie in local memory: a work-group's units are neighbours, most of them of one tile. A shared expert of the same
-// width (SHARED) is one matrix more, which every token has a row of, behind those of the experts.
+// Codes of a tile's rows lie in local memory: a work-group's units are neighbours, most of them of one tile, which its teams of four warps
+// take in turn. Tiles of eight rows have a team to a work-group, four at once on a multiprocessor; of 16 rows four teams share the codes,
+// and of 32 three, whose sums need more registers. A shared expert of the same width (SHARED) is one matrix more, which every token has a
+// row of, behind those of the experts.
 // Nobody waits for ever: a work-group that does not meet all others within `waits` looks gives up, and so do then the others; Y becomes
 // NaN. The host tries once, with no tokens, whether the device runs so many work-groups at once.
 //
@@ -20,17 +22,42 @@
 // IN_TURNS   0    0 1       gates and ups lie in turns, else ups behind gates
 // Y_TYPE, ADD_TYPE, WEIGH_ADD  as of combine.cl
 // SHARED     not set        the shared expert is computed here; then ADD_TYPE is 0
+// TILE_M     8    8 16 32   most rows of a tile; of eight tile_rows says how many
+// TEAMS      1    1 3 4     teams of a work-group
 // SLOTS      512            most slots of all tokens: a multiple of 128
-// Local memory: 4632 B, 4 * SLOTS, and `memory`: 8 B for each tile; then the larger of 16 B for each matrix, with which rows are sorted, and of
-// tile_rows rows of codes of the larger k, with 4 B for each 128.
+// OWN_BYTES  not set        of more than one team the bytes of an array in place of `memory`: arguments have less (docs/opencl.md)
+// Local memory: TEAMS * (512 * (TILE_M + 1) + 16) + 8 B, 4 * SLOTS, and `memory`: 8 B for each tile there may be; then the larger of
+// 16 * TEAMS B for each matrix, with which rows are sorted, and of a tile's rows of codes of the larger k, with 4 B for each 128.
 #define FUSED
+#ifndef TILE_M
 #define TILE_M 8
+#endif
+#ifndef TEAMS
+#define TEAMS 1
+#endif
 #define COLUMNS 32
 #define WARPS 4
 #define DEPTH 1
 #define LINES 0
-#define LANES (32 * WARPS)
+#define TEAM (32 * WARPS)
+#define ALL_WARPS (TEAMS * WARPS)
+#define LANES (32 * ALL_WARPS)
 #define GROUPED
+// Of the rows of a full tile, which those of eight rows need not be.
+#if TILE_M == 8
+#define TILE_ROWS tile_rows
+#else
+#define TILE_ROWS TILE_M
+#endif
+// Whether a tile of 32 rows has the eight from 8 u on, or one that shares their products.
+#define HAS(u) ((u) < 2 || rows > 16)
+#if TEAMS == 1
+#define TEAM_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
+#define AT_ONCE asm volatile("//at_once 4\n")
+#else
+#define TEAM_BARRIER() BAR_NAMED(1 + team, TEAM)
+#define AT_ONCE asm volatile("//at_once 1\n")
+#endif
 #include "code_pairs.cl"
 #include "gemm_mma_stream.cl"
 #ifndef X_TYPE
@@ -56,7 +83,12 @@
 #define LOAD_ACQUIRED(a, p) asm volatile("ld.acquire.gpu.global.u32 %0,[%1];" : "=r"(a) : "l"(p) : "memory")
 #define ADD_RELEASED(p) asm volatile("red.release.gpu.global.add.u32 [%0],1;" ::"l"(p) : "memory")
 #define LANES_WITH(mask, value) asm volatile("match.any.sync.b32 %0,%1,0xffffffff;" : "=r"(mask) : "r"(value))
-#define LOAD_MADE(a, p) asm volatile("ld.global.f32 %0,[%1];" : "=f"(a) : "l"(p) : "memory")
+#define LOAD_MADE(v, p) \
+  asm volatile("ld.global.v4.f32 {%0,%1,%2,%3},[%4];" : "=f"((v).x), "=f"((v).y), "=f"((v).z), "=f"((v).w) : "l"(p) : "memory")
+#define PADDED(scales) (((ulong)(scales) + 3) & ~(ulong)3)  // So that what lies behind them is aligned.
+// The group of 128 of eight neighbours, of `count` in all; past the last one that again. Uses group, grid, tid.
+#define EACH_GROUP_OF_EIGHT(i, count) \
+  for (uint first_ = (group * LANES + tid & ~31u) / 8, i; first_ < (count) && (i = min(first_ + lane / 8, (uint)(count) - 1), true); first_ += grid * LANES / 8)
 
 // counters[0..3]: how many work-groups have come to a meeting; [6]: how many have left; [7]: one gave up.
 #define GAVE_UP 7
@@ -81,27 +113,35 @@ static inline bool meet(__global uint* counters, uint number, uint groups, int w
   return *shared == 0;
 }
 
-// A warp: codes and scale of the 128 values from element `at` on.
-#define DEFINE_QUANTISE(NAME, TYPE)                                                                                          \
+// Eight neighbours of a warp: codes and scale of the 128 values from element `at` on.
+#define FOUR_OF_1(x, at) *(__global const float4*)((__global const float*)(x) + (at))
+#define FOUR_OF(TYPE, x, at) \
+  (float4)(load_element(TYPE, x, at), load_element(TYPE, x, (at) + 1), load_element(TYPE, x, (at) + 2), load_element(TYPE, x, (at) + 3))
+#define DEFINE_QUANTISE(NAME, FOUR)                                                                                          \
   static inline void NAME(__global const uchar* x, ulong at, __global uchar* codes, __global float* scale_of, uint lane) {   \
-    const ulong first = at + 4 * lane;                                                                                       \
-    const float2 v = (float2)(load_element(TYPE, x, first), load_element(TYPE, x, first + 1));                               \
-    const float2 w = (float2)(load_element(TYPE, x, first + 2), load_element(TYPE, x, first + 3));                           \
-    uint amax = magnitude(magnitude(0u, v), w), other, word;                                                                 \
-    for (int d = 1; d < 32; d *= 2) {                                                                                        \
+    const uint mine = 4 * (lane & 7);                                                                                        \
+    float4 v[4];                                                                                                             \
+    UNROLL for (int i = 0; i < 4; ++i) v[i] = FOUR(x, at + mine + 32 * i);                                                   \
+    uint amax = 0, other, words[4];                                                                                          \
+    UNROLL for (int i = 0; i < 4; ++i) amax = magnitude(magnitude(amax, v[i].xy), v[i].zw);                                  \
+    for (int d = 1; d < 8; d *= 2) {                                                                                         \
       SHUFFLE_XOR(other, amax, d);                                                                                           \
       amax = max(amax, other);                                                                                               \
     }                                                                                                                        \
     float scale, reciprocal;                                                                                                 \
-    if (scale_and_reach(amax, FLOOR_BITS, &scale, &reciprocal))                                                              \
-      word = quick_codes(v, scale, reciprocal) | quick_codes(w, scale, reciprocal) << 16;                                    \
-    else                                                                                                                     \
-      word = slow_codes(v, scale, amax < 0x7f800000u) | slow_codes(w, scale, amax < 0x7f800000u) << 16;                      \
-    ((__global uint*)codes)[lane] = word;                                                                                    \
-    if (lane == 0) *scale_of = scale;                                                                                        \
+    if (scale_and_reach(amax, FLOOR_BITS, &scale, &reciprocal)) {                                                            \
+      UNROLL for (int i = 0; i < 4; ++i)                                                                                     \
+        words[i] = quick_codes(v[i].xy, scale, reciprocal) | quick_codes(v[i].zw, scale, reciprocal) << 16;                  \
+    } else {                                                                                                                 \
+      const bool finite = amax < 0x7f800000u;                                                                                \
+      for (int i = 0; i < 4; ++i) words[i] = slow_codes(v[i].xy, scale, finite) | slow_codes(v[i].zw, scale, finite) << 16;  \
+    }                                                                                                                        \
+    UNROLL for (int i = 0; i < 4; ++i) ((__global uint*)codes)[mine / 4 + 8 * i] = words[i];                                 \
+    if (mine == 0) *scale_of = scale;                                                                                        \
   }
-DEFINE_QUANTISE(quantise_x, X_TYPE)
-DEFINE_QUANTISE(quantise_h, TYPE_F32)
+#define FOUR_OF_X(x, at) FOUR_OF(X_TYPE, x, at)
+DEFINE_QUANTISE(quantise_x, FOUR_OF_X)
+DEFINE_QUANTISE(quantise_h, FOUR_OF_1)
 
 /// The sum of `value` of the lanes up to this one, and of the warps before.
 static inline uint sum_to(__local uint* sums, uint value, uint warp, uint lane) {
@@ -117,13 +157,13 @@ static inline uint sum_to(__local uint* sums, uint value, uint warp, uint lane) 
 }
 
 /// Slots sorted by expert, each work-group for itself: row_of[slot], -1 of another's experts, and token_of[row]; tiles of at most tile_rows
-/// rows: matrix, first row, end. counts: WARPS for each matrix. own_id: of this work-item's first slot, if it has one, which was asked for
+/// rows: matrix, first row, end. counts: ALL_WARPS for each matrix. own_id: of this work-item's first slot, if it has one, which was asked for
 /// before. Returns how many tiles there are, after a barrier of the caller's all of them.
 static inline uint sort_rows(__local uint* sums, __local int* counts, __local short4* tiles, __local short* row_of, __local short* token_of,
                              __global const int* ids, int slots, int top_k, int first_expert, int matrices, int tile_rows,
                              int own_id, uint tid) {
   const uint warp = tid >> 5, lane = tid & 31;
-  for (uint i = tid; i < (uint)(WARPS * matrices); i += LANES) counts[i] = 0;
+  for (uint i = tid; i < (uint)(ALL_WARPS * matrices); i += LANES) counts[i] = 0;
   barrier(CLK_LOCAL_MEM_FENCE);
   const int of_warp = ((slots + LANES - 1) / LANES) * 32;  // A stretch of slots for each warp.
   for (int i = 0; i < of_warp; i += 32) {
@@ -131,9 +171,9 @@ static inline uint sort_rows(__local uint* sums, __local int* counts, __local sh
     const int id = slot < slots ? (i == 0 ? own_id : ids[slot]) - first_expert : -1, expert = id >= 0 && id < matrices ? id : -1;
     uint alike;
     LANES_WITH(alike, (uint)expert);
-    const int before = expert >= 0 ? counts[WARPS * expert + warp] : 0, rank = (int)popcount(alike & ((1u << lane) - 1u));
+    const int before = expert >= 0 ? counts[ALL_WARPS * expert + warp] : 0, rank = (int)popcount(alike & ((1u << lane) - 1u));
     SYNC_WARP();
-    if (expert >= 0 && rank == 0) counts[WARPS * expert + warp] = before + (int)popcount(alike);
+    if (expert >= 0 && rank == 0) counts[ALL_WARPS * expert + warp] = before + (int)popcount(alike);
     if (slot < slots) row_of[slot] = (short)(expert >= 0 ? before + rank : -1);
     SYNC_WARP();
   }
@@ -143,30 +183,30 @@ static inline uint sort_rows(__local uint* sums, __local int* counts, __local sh
   uint own = 0;
   for (int g = from; g < end; ++g) {
     int rows = 0;
-    for (int w = 0; w < WARPS; ++w) rows += counts[WARPS * g + w];
+    for (int w = 0; w < ALL_WARPS; ++w) rows += counts[ALL_WARPS * g + w];
     own += (uint)rows << 16 | (uint)((rows + tile_rows - 1) / tile_rows);
   }
   const uint sum = sum_to(sums, own, warp, lane);
   int row = (int)((sum - own) >> 16), tile = (int)((sum - own) & 0xffffu);
   for (int g = from; g < end; ++g) {
     int first = row;
-    for (int w = 0; w < WARPS; ++w) {
-      const int here = counts[WARPS * g + w];
-      counts[WARPS * g + w] = row;
+    for (int w = 0; w < ALL_WARPS; ++w) {
+      const int here = counts[ALL_WARPS * g + w];
+      counts[ALL_WARPS * g + w] = row;
       row += here;
     }
     for (; first < row; first += tile_rows) tiles[tile++] = (short4)((short)g, (short)first, (short)min(first + tile_rows, row), 0);
   }
-  if (tid == LANES - 1) sums[WARPS] = sum & 0xffffu;
+  if (tid == LANES - 1) sums[ALL_WARPS] = sum & 0xffffu;
   barrier(CLK_LOCAL_MEM_FENCE);
   for (int i = 0; i < of_warp; i += 32) {
     const int slot = (int)warp * of_warp + i + (int)lane;
     if (slot >= slots || row_of[slot] < 0) continue;
-    const int place = counts[WARPS * (ids[slot] - first_expert) + warp] + row_of[slot];
+    const int place = counts[ALL_WARPS * (ids[slot] - first_expert) + warp] + row_of[slot];
     row_of[slot] = (short)place;
     token_of[place] = (short)(slot / top_k);
   }
-  return sums[WARPS];
+  return sums[ALL_WARPS];
 }
 
 #undef ROW_OF_A
@@ -174,13 +214,12 @@ static inline uint sort_rows(__local uint* sums, __local int* counts, __local sh
 // Line groups of a unit: four side by side, or two of gates and two of ups.
 #undef GROUP_AT
 #define GROUP_AT(j) ((j) * 1024u + ((j) < 2 ? 0u : to_second))
-#define IS_LAST (work + 1 >= end_work)
 // The same names as in gemm_mma_stream.cl, of a warp that takes every `share`-th K block of part `part` of a unit.
 #ifdef SHARED
 #define OF_EXPERT(matrix, down, up, shared_down, shared_up, down_stride, up_stride) \
   ((matrix) == matrices ? (of_down ? shared_down : shared_up) : EXPERT(matrix, down, up, down_stride, up_stride))
 #define SHARED_PARAMETERS , PARAMETERS(FUSED_SHARED_LIST)
-#define TILES_OF_SHARED ((tokens + tile_rows - 1) / tile_rows)
+#define TILES_OF_SHARED ((tokens + TILE_ROWS - 1) / TILE_ROWS)
 #else
 #define OF_EXPERT(matrix, down, up, shared_down, shared_up, down_stride, up_stride) EXPERT(matrix, down, up, down_stride, up_stride)
 #define SHARED_PARAMETERS
@@ -219,12 +258,19 @@ static inline uint sort_rows(__local uint* sums, __local int* counts, __local sh
 
 __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void fused_experts(PARAMETERS(FUSED_EXPERTS_LIST) SHARED_PARAMETERS
                                                                                         ADD_PARAMETERS ADD_WEIGHTS_PARAMETERS) {
-  __local float parts[WARPS][COLUMNS][8 + 1];
-  __local uint sums[WARPS + 1];
+  __local float parts[TEAMS][WARPS][COLUMNS][TILE_M + 1];
+  __local uint sums[ALL_WARPS + 1];
   __local short row_of[SLOTS], token_of[SLOTS];
   __local uint shared;
-  asm volatile("//at_once 4\n");
+#ifdef OWN_BYTES
+  __local uint4 own_memory[OWN_BYTES / 16];
+  __local uchar* const held_memory = (__local uchar*)own_memory;
+#else
+  __local uchar* const held_memory = (__local uchar*)memory;
+#endif
+  AT_ONCE;
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3, in_b = IN_B;
+  const uint team = warp / WARPS, of_team = warp % WARPS, item = tid % TEAM;
   const uint group = get_group_id(0), grid = get_num_groups(0);
   const int slots = tokens * top_k;
   // As fused_experts.cpp books it.
@@ -234,12 +280,13 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void fused_experts(P
   __global uchar* h_codes = workspace + 64;
   __global uchar* x_codes = h_codes + rows_in_all * width;
   __global float* h_scales = (__global float*)(x_codes + (ulong)tokens * hidden);
-  __global float* x_scales = h_scales + rows_in_all * (width / 128);
-  __global float* h = x_scales + (ulong)tokens * (hidden / 128);
+  __global float* x_scales = h_scales + PADDED(rows_in_all * (width / 128));
+  __global float* h = x_scales + PADDED((ulong)tokens * (hidden / 128));
   __global float* x2 = h + rows_in_all * width;
-  __local short4* tiles = (__local short4*)memory;
-  __local uchar* codes = (__local uchar*)(tiles + ((uint)slots + of_shared + 1) / 2 * 2);
-  __local float* scales = (__local float*)(codes + tile_rows * max(hidden, width));
+  const uint most_tiles = (uint)min(slots, matrices + slots / TILE_ROWS) + of_shared;
+  __local short4* tiles = (__local short4*)held_memory;
+  __local uchar* codes = (__local uchar*)(tiles + (most_tiles + 1) / 2 * 2);
+  __local float* scales = (__local float*)(codes + TILE_ROWS * max(hidden, width));
   bool together = true;
   if (tokens == 0) {
     for (uint i = 0; i < 4; ++i) {
@@ -249,33 +296,35 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void fused_experts(P
     return;
   }
   const int own_slot = (int)(warp * (((uint)slots + LANES - 1) / LANES) * 32 + lane), own_id = own_slot < slots ? ids[ids_at + own_slot] : 0;
-  for (uint i = group * WARPS + warp; i < (uint)tokens * (hidden / 128); i += grid * WARPS)
+  EACH_GROUP_OF_EIGHT(i, (uint)tokens * (hidden / 128))
     quantise_x(x, x_at + (ulong)(i / (hidden / 128)) * ldx + i % (hidden / 128) * 128, x_codes + (ulong)i * 128, x_scales + i, lane);
   come(counters, 0);
   uint tiles_in_all = sort_rows(sums, (__local int*)codes, tiles, row_of, token_of, ids + ids_at, slots, top_k, first_expert, matrices,
-                                tile_rows, own_id, tid);
+                                TILE_ROWS, own_id, tid);
   for (uint i = tid; i < of_shared; i += LANES)
-    tiles[tiles_in_all + i] = (short4)((short)matrices, (short)(slots + i * tile_rows), (short)(slots + min((int)(i + 1) * tile_rows, tokens)), 0);
+    tiles[tiles_in_all + i] = (short4)((short)matrices, (short)(slots + i * TILE_ROWS), (short)(slots + min((int)(i + 1) * TILE_ROWS, tokens)), 0);
   tiles_in_all += of_shared;
   barrier(CLK_LOCAL_MEM_FENCE);
-  const uint own_row = min(g, (uint)tile_rows - 1u), own_half = (own_row & 1) * 64;
+  const uint own_row = min(g, (uint)TILE_ROWS - 1u), own_half = (own_row & 1) * 64;
   const LOCAL_PLACE own_codes = LOCAL_ADDRESS(codes) + own_row * 128 + t * 16, own_scales = LOCAL_ADDRESS(scales) + own_row * 4;
   for (int of_down = 0; of_down < 2; ++of_down) {
     if (of_down) come(counters, 2);
     const bool apart = !IN_TURNS && !of_down;
     const uint n = of_down ? hidden : 2 * width, k = of_down ? width : hidden, blocks = k / 128;
     // Where K blocks are no multiple of four, two warps have half of a unit of twice the columns each, if there are units for all.
-    const uint share = of_down && blocks % 4 != 0 && blocks % 2 == 0 && n % 64 == 0 && tiles_in_all * (n / COLUMNS) > grid ? 2 : 4;
-    const uint parts_of_unit = 4 / share, part = warp / share, first = warp % share;
+    const uint share = of_down && blocks % 4 != 0 && blocks % 2 == 0 && n % 64 == 0 && tiles_in_all * (n / COLUMNS) > grid * TEAMS ? 2 : 4;
+    const uint parts_of_unit = 4 / share, part = of_team / share, first = of_team % share;
     const uint count = blocks > first ? (blocks - first + share - 1) / share : 0, columns = n / (COLUMNS * parts_of_unit);
     const uint to_second = apart ? up_at - 2048u : 0, to_second_scale = of_down ? 0 : up_sb_at;
     const uint units = tiles_in_all * columns, end_work = (uint)((ulong)units * (group + 1) / grid);
-    uint work = (uint)((ulong)units * group / grid), held = tiles_in_all;
+    // This work-group's units of one tile, `begin` to `stop`, of which each team takes every TEAMS-th; `asked`: for the weights of `work`.
+    uint begin = (uint)((ulong)units * group / grid), stop = min(end_work, (begin / columns + 1) * columns), work = begin + team;
+    bool asked = work < stop && count > 0;
     __global const uchar* pw;
     __global const float* pc;
     uint wr[1][8 * NG];
-    float sum[NG][1][2], cr[1][1][2];
-    if (work < end_work && count > 0) {
+    float sum[NG][T][2], cr[1][1][2];
+    if (asked) {
       ENTER_WEIGHTS(work)
       LOAD_WEIGHTS_HALF(0, first, 0)
       LOAD_WEIGHTS_HALF(0, first, 1)
@@ -283,84 +332,101 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void fused_experts(P
     }
     together = together && meet(counters, 2 * of_down, grid, waits, &shared);
     if (of_down) {
-      for (uint i = group * WARPS + warp; i < (uint)rows_in_all * (width / 128); i += grid * WARPS)
+      EACH_GROUP_OF_EIGHT(i, (uint)rows_in_all * (width / 128))
         quantise_h((__global const uchar*)h, (ulong)i * 128, h_codes + (ulong)i * 128, h_scales + i, lane);
       come(counters, 1);
       together = together && meet(counters, 1, grid, waits, &shared);
     }
-    for (; work < end_work && together; ++work) {
-      const uint tile = work / columns, column = work % columns, first_row = (uint)tiles[tile].y, rows = (uint)tiles[tile].z - first_row;
-      if (tile != held) {
-        held = tile;
-        // Of each K block a line of 128 for each row; its halves change places in every other line, so that loads of eight lines do not meet in banks.
-        const uint of_row = k / 16;
-        for (uint i = tid; i < rows * of_row; i += LANES) {
-          const uint row = i / of_row, piece = i % of_row, line = piece / 8 * tile_rows + row, from = (uint)ROW_OF_A((int)(first_row + row));
-          COPY16_ASYNC(LOCAL_ADDRESS(codes) + line * 128 + (piece % 8 * 16 ^ (row & 1) * 64), (of_down ? h_codes : x_codes) + (ulong)from * k + piece * 16);
-          if (piece % 8 == 0) COPY4_ASYNC(LOCAL_ADDRESS(scales) + line * 4, (of_down ? h_scales : x_scales) + (ulong)from * blocks + piece / 8);
-        }
-        COPIES_COMMIT();
-        COPIES_WAIT(0);
-        barrier(CLK_LOCAL_MEM_FENCE);
+    for (; begin < end_work && together; begin = stop, stop = min(end_work, begin + columns), work = begin + team) {
+      const uint tile = begin / columns, first_row = (uint)tiles[tile].y, rows = (uint)tiles[tile].z - first_row;
+      // Of each K block a line of 128 for each row; its halves change places in every other line, so that loads of eight lines do not meet in banks.
+      const uint of_row = k / 16;
+      for (uint i = tid; i < rows * of_row; i += LANES) {
+        const uint row = i / of_row, piece = i % of_row, line = piece / 8 * TILE_ROWS + row, from = (uint)ROW_OF_A((int)(first_row + row));
+        COPY16_ASYNC(LOCAL_ADDRESS(codes) + line * 128 + (piece % 8 * 16 ^ (row & 1) * 64), (of_down ? h_codes : x_codes) + (ulong)from * k + piece * 16);
+        if (piece % 8 == 0) COPY4_ASYNC(LOCAL_ADDRESS(scales) + line * 4, (of_down ? h_scales : x_scales) + (ulong)from * blocks + piece / 8);
       }
-      ZERO_SUMS
-      for (uint at = 0; at < count; ++at) {
-        const uint line = (first + at * share) * (uint)tile_rows, next = first + (at + 1 < count ? at + 1 : 0) * share;
-        const bool more = at + 1 < count || !IS_LAST;
-        if (at + 1 == count && !IS_LAST) ENTER_WEIGHTS(work + 1)
-        float scale;
-        LOCAL_F(scale, own_scales + line * 4);
-        float c[1][NG][T16][4];
-        UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int i = 0; i < 4; ++i) c[0][j][0][i] = 0.f;
-        UNROLL for (int of_k = 0; of_k < 2; ++of_k) {
-          uint of_row[4];
-          LOCAL16(of_row, own_codes + line * 128 + (own_half ^ of_k * 64));
-          UNROLL for (int i = 0; i < 4; ++i) {
-            uint lo, hi;
-            DECODE_A4(lo, hi, of_row[i]);
-            UNROLL for (int j = 0; j < NG; ++j) {
-              uint b0, b1;
-              DECODE_B4(b0, b1, wr[0][8 * j + 4 * of_k + i]);
-              MMA_M16N8K16(c[0][j][0], lo, 0u, hi, 0u, b0, b1);
+      if (TEAMS > 1 && !asked && work < stop && count > 0) {
+        ENTER_WEIGHTS(work)
+        LOAD_WEIGHTS_HALF(0, first, 0)
+        LOAD_WEIGHTS_HALF(0, first, 1)
+        LOAD_SCALES_B(0, first)
+      }
+      asked = false;
+      COPIES_COMMIT();
+      COPIES_WAIT(0);
+      barrier(CLK_LOCAL_MEM_FENCE);
+      for (; work < stop; work += TEAMS) {
+        const uint column = work % columns, following = work + TEAMS < stop ? work + TEAMS : stop + team;
+        asked = following < (following < stop ? stop : min(end_work, stop + columns));
+        ZERO_SUMS
+        for (uint at = 0; at < count; ++at) {
+          const uint line = (first + at * share) * (uint)TILE_ROWS, next = first + (at + 1 < count ? at + 1 : 0) * share;
+          const bool more = at + 1 < count || asked;
+          if (at + 1 == count && asked) ENTER_WEIGHTS(following)
+          float scale[T], c[1][NG][T16][4];
+          UNROLL for (int u = 0; u < T; ++u) LOCAL_F(scale[u], own_scales + line * 4 + u * 32);
+          UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T16; ++u) UNROLL for (int i = 0; i < 4; ++i) c[0][j][u][i] = 0.f;
+          UNROLL for (int of_k = 0; of_k < 2; ++of_k) {
+            uint of_row[T][4];
+            UNROLL for (int u = 0; u < T; ++u)
+              if (HAS(u)) LOCAL16(of_row[u], own_codes + line * 128 + u * 1024 + (own_half ^ of_k * 64));
+            UNROLL for (int i = 0; i < 4; ++i) {
+              uint lo[2 * T16], hi[2 * T16];
+              UNROLL for (int u = T; u < 2 * T16; ++u) lo[u] = hi[u] = 0u;
+              UNROLL for (int u = 0; u < T; ++u)
+                if (HAS(u)) DECODE_A4(lo[u], hi[u], of_row[u][i]);
+              UNROLL for (int j = 0; j < NG; ++j) {
+                uint b0, b1;
+                DECODE_B4(b0, b1, wr[0][8 * j + 4 * of_k + i]);
+                UNROLL for (int u = 0; u < T16; ++u)
+                  if (HAS(2 * u)) MMA_M16N8K16(c[0][j][u], lo[2 * u], lo[2 * u + 1], hi[2 * u], hi[2 * u + 1], b0, b1);
+              }
             }
+            if (more) LOAD_WEIGHTS_HALF(0, next, of_k)
           }
-          if (more) LOAD_WEIGHTS_HALF(0, next, of_k)
+          const float gate_unit = cr[0][0][0], up_unit = cr[0][0][1];
+          if (more) {
+            LOAD_SCALES_B(0, next)
+          }
+          UNROLL for (int u = 0; u < T; ++u) {
+            const float gate_scale = scale[u] * gate_unit, up_scale = scale[u] * up_unit;
+            UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int e = 0; e < 2; ++e)
+              sum[j][u][e] = fma((IN_TURNS ? e : j / 2) == 0 ? gate_scale : up_scale, HALF_SUM(0, j, u, e), sum[j][u][e]);
+          }
         }
-        const float gate_scale = scale * cr[0][0][0], up_scale = scale * cr[0][0][1];
-        if (more) {
-          LOAD_SCALES_B(0, next)
+        UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e)
+          parts[team][of_team][8 * j + LINE_OF(e)][g + 8 * u] = sum[j][u][e];
+        TEAM_BARRIER();
+        const uint wide = of_down ? COLUMNS * parts_of_unit : COLUMNS / 2;
+        for (uint o = item; o < wide * rows; o += TEAM) {
+          const uint place = o % wide, row = o / wide, row_of_d = first_row + row;
+          const uint line = of_down ? place % COLUMNS : IN_TURNS ? 2 * place : place, of_warps = of_down ? place / COLUMNS * share : 0;
+          float total = 0.f;
+          for (uint i = 0; i < share; ++i) total += parts[team][of_warps + i][line][row];
+          const uint first_group = column * (apart ? 2 : NG * parts_of_unit) + place / COLUMNS * NG;
+          const uint of_d = column_of(first_group + line / 8, line % 8);
+          if (of_down) {
+            x2[(ulong)row_of_d * hidden + of_d] = total;
+          } else {
+            float up = 0.f;
+            for (uint i = 0; i < share; ++i) up += parts[team][i][IN_TURNS ? line + 1 : line + 16][row];
+            h[(ulong)row_of_d * width + (IN_TURNS ? of_d / 2 : of_d)] = activate_1(total, up, ACTIVATION_LIMIT);
+          }
         }
-        UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int e = 0; e < 2; ++e)
-          sum[j][0][e] = fma((IN_TURNS ? e : j / 2) == 0 ? gate_scale : up_scale, HALF_SUM(0, j, 0, e), sum[j][0][e]);
+        TEAM_BARRIER();
       }
-      UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int e = 0; e < 2; ++e) parts[warp][8 * j + LINE_OF(e)][g] = SUM(j, 0, e);
-      barrier(CLK_LOCAL_MEM_FENCE);
-      const uint wide = of_down ? COLUMNS * parts_of_unit : COLUMNS / 2;
-      for (uint o = tid; o < wide * rows; o += LANES) {
-        const uint place = o % wide, row = o / wide, row_of_d = first_row + row;
-        const uint line = of_down ? place % COLUMNS : IN_TURNS ? 2 * place : place, of_warps = of_down ? place / COLUMNS * share : 0;
-        float total = 0.f;
-        for (uint i = 0; i < share; ++i) total += parts[of_warps + i][line][row];
-        const uint first_group = column * (apart ? 2 : NG * parts_of_unit) + place / COLUMNS * NG;
-        const uint of_d = column_of(first_group + line / 8, line % 8);
-        if (of_down) {
-          x2[(ulong)row_of_d * hidden + of_d] = total;
-        } else {
-          float up = 0.f;
-          for (uint i = 0; i < share; ++i) up += parts[i][IN_TURNS ? line + 1 : line + 16][row];
-          h[(ulong)row_of_d * width + (IN_TURNS ? of_d / 2 : of_d)] = activate_1(total, up, ACTIVATION_LIMIT);
-        }
-      }
-      barrier(CLK_LOCAL_MEM_FENCE);
+      if (TEAMS > 1) barrier(CLK_LOCAL_MEM_FENCE);
     }
   }
   come(counters, 3);
   together = together && meet(counters, 3, grid, waits, &shared);
-  for (uint i = group * LANES + tid; i < (uint)tokens * hidden; i += grid * LANES) {
-    const uint token = i / hidden, col = i % hidden;
-    float sum = 0.f, value;
+  for (uint i = group * LANES + tid; i < (uint)tokens * (hidden / 4); i += grid * LANES) {
+    const uint token = i / (hidden / 4), col = i % (hidden / 4) * 4;
+    float4 sum = 0.f, value;
     for (int j = 0; j < top_k; j += 8) {  // What is far is asked for together.
-      float values[8], factors[8];
+      float4 values[8];
+      float factors[8];
       UNROLL for (int e = 0; e < 8; ++e) {
         const int slot = (int)token * top_k + min(j + e, top_k - 1);
         LOAD_MADE(values[e], x2 + (ulong)max((int)row_of[slot], 0) * hidden + col);
@@ -368,7 +434,7 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void fused_experts(P
       }
       UNROLL for (int e = 0; e < 8; ++e) {
         if (j + e >= top_k || row_of[token * top_k + j + e] < 0) continue;
-        const float part = factors[e] * values[e];
+        const float4 part = factors[e] * values[e];
         sum = sum + part;
       }
     }
@@ -376,12 +442,17 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void fused_experts(P
 #ifdef SHARED
     LOAD_MADE(value, x2 + (ulong)(slots + token) * hidden + col);
 #else
-    value = load_element(ADD_TYPE, add, add_at + (ulong)token * ld_add + col);
+    value = FOUR_OF(ADD_TYPE, add, add_at + (ulong)token * ld_add + col);
 #endif
-    const float part = ADD_WEIGHT * value;
+    const float4 part = ADD_WEIGHT * value;
     sum = sum + part;
 #endif
-    store_element(Y_TYPE, y, y_at + (ulong)token * ldy + col, together ? sum : NAN);
+    const float4 made = together ? sum : (float4)(NAN);
+    const ulong to = y_at + (ulong)token * ldy + col;
+    store_element(Y_TYPE, y, to, made.x);
+    store_element(Y_TYPE, y, to + 1, made.y);
+    store_element(Y_TYPE, y, to + 2, made.z);
+    store_element(Y_TYPE, y, to + 3, made.w);
   }
   barrier(CLK_GLOBAL_MEM_FENCE);
   if (tid == 0 && atomic_inc(counters + 6) == grid - 1)

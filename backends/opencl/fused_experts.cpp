@@ -23,11 +23,22 @@ using numerics::Size;
 
 namespace {
 
-constexpr std::int64_t kMostSlots = 512, kMostMatrices = 256;  ///< SLOTS of the kernel; its counts.
-constexpr std::int64_t kTileRows = 8;                          ///< Its TILE_M.
-constexpr std::int64_t kLocalBytes = 7200;  ///< Its local memory beside `memory`, 6680 bytes, and room to align.
-constexpr std::int64_t kAtOnce = 4, kItems = 128;  ///< Work-groups of a compute unit (//at_once of the kernel).
-constexpr int kMeetings = 4;                       ///< Of a launch.
+constexpr std::int64_t kMostMatrices = 256;
+
+/// A form of the kernel: its TILE_M, TEAMS and SLOTS. Local memory of several teams is an array of the kernel's own.
+struct Form {
+  std::int64_t tile_m = 8, teams = 1, slots = 512;
+
+  std::int64_t items() const { return 128 * teams; }
+  std::int64_t at_once() const { return teams == 1 ? 4 : 1; }  ///< Work-groups of a compute unit.
+  /// Of local memory beside `memory`, with room to align.
+  std::int64_t local_bytes() const { return 512 * teams * (tile_m + 1) + 16 * teams + 4 * slots + 600; }
+  std::int64_t most_local_bytes(const Features& f) const { return teams == 1 ? f.local_bytes : f.own_local_bytes; }
+};
+/// Few rows per expert by work-groups that have a tile each; more by teams that share one.
+constexpr Form kForms[] = {{8, 1, 512}, {16, 4, 2048}, {32, 3, 2048}};
+
+constexpr int kMeetings = 4;                                 ///< Of a launch.
 constexpr cl_int kWaits = 1 << 24, kWaitsOfTrial = 1 << 16;  ///< Some 0.5 us each.
 
 bool same(const backend::Span& a, const backend::Span& b) { return a.buffer == b.buffer && a.offset == b.offset; }
@@ -115,23 +126,32 @@ struct Layer {
   std::int64_t hidden() const { return experts.up.problem.k; }
   std::int64_t width() const { return experts.down.problem.k; }
   /// Bytes of `memory` of the kernel.
-  std::int64_t local_bytes(std::int64_t tile_rows) const {
+  std::int64_t local_bytes(const Form& form, std::int64_t tile_rows) const {
     const std::int64_t longest = std::max(hidden(), width());
-    const std::int64_t tiles = slots() + (shared ? (tokens() + tile_rows - 1) / tile_rows : 0);
-    return (tiles + 1) / 2 * 16 + std::max(16 * route.local_experts, tile_rows * (longest + longest / 32));
+    const std::int64_t tiles = std::min(slots(), route.local_experts + slots() / tile_rows) +
+                               (shared ? (tokens() + tile_rows - 1) / tile_rows : 0);
+    return (tiles + 1) / 2 * 16 +
+           std::max(16 * form.teams * route.local_experts, tile_rows * (longest + longest / 32));
   }
-  std::int64_t tile_rows(std::int64_t local_bytes_of_device) const;
+  std::int64_t tile_rows(const Form& form, const Features& f) const;
+  /// The first form that has room; null: none.
+  const Form* form(const Features& f) const {
+    const auto* found =
+        std::find_if(std::begin(kForms), std::end(kForms), [&](const Form& form) { return tile_rows(form, f) > 0; });
+    return found == std::end(kForms) ? nullptr : found;
+  }
   bool is_one() const;
   bool fits() const;
 };
 
 /// Rows of a tile: twice an expert's average and two, since of more weights are read again for a second tile; less
-/// where there is no room. 0: too little room, or an expert has too many.
-std::int64_t Layer::tile_rows(std::int64_t local_bytes_of_device) const {
+/// where there is no room, and of teams all that a tile can have. 0: too little room, or an expert has too many.
+std::int64_t Layer::tile_rows(const Form& form, const Features& f) const {
   const std::int64_t twice = (2 * slots() + route.local_experts - 1) / route.local_experts;
-  std::int64_t rows = std::min({kTileRows, tokens(), twice + 2});
-  while (rows > 0 && kLocalBytes + local_bytes(rows) > local_bytes_of_device) --rows;
-  return rows < std::min(tokens(), twice) ? 0 : rows;
+  std::int64_t rows = form.teams > 1 ? form.tile_m : std::min({form.tile_m, tokens(), twice + 2});
+  const auto has_room = [&] { return form.local_bytes() + local_bytes(form, rows) <= form.most_local_bytes(f); };
+  while (form.teams == 1 && rows > 0 && !has_room()) --rows;
+  return slots() > form.slots || rows < std::min(tokens(), twice) || !has_room() ? 0 : rows;
 }
 
 /// Whether one call reads what the other has made.
@@ -158,7 +178,7 @@ bool Layer::fits() const {
          experts.down.problem.grouping == backend::Grouping::contiguous && p.gathers() && combine.x_ld == hidden() &&
          combine.x == DType::f32 && p.matrices == route.local_experts && p.matrices <= kMostMatrices &&
          from.type != DType::none && from.quantizer == experts.h_quantizer() && hidden() >= 512 &&
-         route.capacity == 0 && slots() <= kMostSlots &&
+         route.capacity == 0 &&
          (quantised == nullptr || (quantised->rows == combined.tokens && quantiser->desc().code == p.a &&
                                    quantiser->desc().scale.dtype == DType::f32 &&
                                    quantiser->desc().scale.grid == numerics::ScaleGrid{1, 128})) &&
@@ -176,7 +196,7 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
   /// Builds the kernel, and launches it once with no tokens. `calls`: those that it stands for, whose memory it
   /// keeps.
   FusedExperts(ContextPtr context, const Layer& layer, std::vector<backend::RecordedCall> calls)
-      : context_(std::move(context)), calls_(std::move(calls)) {
+      : context_(std::move(context)), calls_(std::move(calls)), form_(*layer.form(context_->features)) {
     guarded("building a layer of experts", [&] {
       build(layer);
       bind_all(layer);
@@ -188,7 +208,8 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
     const cl::CommandQueue queue(context_->context, context_->device);
     bind<FusedExpertsArg::tokens>(kernel_, 0);
     bind<FusedExpertsArg::waits>(kernel_, kWaitsOfTrial);
-    queue.enqueueNDRangeKernel(kernel_, cl::NullRange, cl::NDRange(groups() * kItems), cl::NDRange(kItems));
+    const auto items = static_cast<std::size_t>(form_.items());
+    queue.enqueueNDRangeKernel(kernel_, cl::NullRange, cl::NDRange(groups() * items), cl::NDRange(items));
     std::array<cl_uint, 16> counters{};
     queue.enqueueReadBuffer(workspace_, CL_TRUE, 0, sizeof counters, counters.data());
     const bool met =
@@ -207,13 +228,13 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
       Launcher call(context_, queue, args.wait, args.wants_event);
       const std::scoped_lock lock(context_->persistent.mutex);
       context_->persistent.launches.begin(call);
-      call.launch(kernel_, static_cast<std::int64_t>(groups()), 1, kItems);
+      call.launch(kernel_, static_cast<std::int64_t>(groups()), 1, form_.items());
       return context_->persistent.launches.end(call);
     });
   }
 
  private:
-  std::size_t groups() const { return static_cast<std::size_t>(kAtOnce * context_->features.compute_units); }
+  std::size_t groups() const { return static_cast<std::size_t>(form_.at_once() * context_->features.compute_units); }
 
   void build(const Layer& layer) {
     const Features& f = context_->features;
@@ -231,6 +252,13 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
     defines["WEIGH_ADD"] = layer.combined.add_weights ? "1" : "0";
     defines["IN_TURNS"] = layer.experts.up.in_turns() ? "1" : "0";
     defines["ACTIVATION"] = std::to_string(static_cast<std::uint32_t>(p.gate));
+    defines["TILE_M"] = std::to_string(form_.tile_m);
+    defines["TEAMS"] = std::to_string(form_.teams);
+    defines["SLOTS"] = std::to_string(form_.slots);
+    if (form_.teams > 1) {
+      const std::int64_t bytes = layer.local_bytes(form_, form_.tile_m);
+      defines["OWN_BYTES"] = std::to_string(numerics::round_up(bytes, 16));
+    }
     defines["ACTIVATION_LIMIT"] = fmt::format("{:a}f", p.activation_limit);
     kernel_ = cl::Kernel(context_->builder->build("fused_experts.cl", defines, quantizer_options(f), ptx_at_once()),
                          "fused_experts");
@@ -246,10 +274,10 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
     const Product &up = layer.experts.up, &down = layer.experts.down;
     const Activations x = layer.x();
     const std::int64_t hidden = layer.hidden(), width = layer.width(),
-                       tile_rows = layer.tile_rows(context_->features.local_bytes);
+                       tile_rows = layer.tile_rows(form_, context_->features);
     tokens_ = layer.combined.tokens;
-    // As the kernel divides it: codes and scales of h and x, h, what experts made.
-    const Size bytes = Size(64) + Size(layer.rows()) * (width + width / 32 + 4 * width + 4 * hidden) +
+    // As the kernel divides it: codes and scales of h and x, h, what experts made; scales are padded to 16 bytes.
+    const Size bytes = Size(96) + Size(layer.rows()) * (width + width / 32 + 4 * width + 4 * hidden) +
                        Size(tokens_) * (hidden + hidden / 32);
     std::vector<std::byte> zeros(static_cast<std::size_t>(bytes.bytes()));
     workspace_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, zeros.size(), zeros.data());
@@ -279,7 +307,8 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
     bind<Arg::ldy>(kernel_, layer.combine.y_ld);
     bind<Arg::workspace>(kernel_, workspace_);
     bind<Arg::waits>(kernel_, kWaits);
-    bind<Arg::memory>(kernel_, cl::Local(static_cast<std::size_t>(layer.local_bytes(tile_rows))));
+    const std::int64_t lent = form_.teams > 1 ? 16 : layer.local_bytes(form_, tile_rows);
+    bind<Arg::memory>(kernel_, cl::Local(static_cast<std::size_t>(lent)));
     cl_uint next = kCountOf<Arg>;
     if (layer.shared) {
       bind<FusedSharedArg::shared_up_b>(kernel_, layer.shared->up.weights.codes, next);
@@ -298,6 +327,7 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
 
   ContextPtr context_;
   std::vector<backend::RecordedCall> calls_;
+  Form form_;
   std::int64_t tokens_ = 0;
   cl::Kernel kernel_;
   cl::Buffer workspace_;
@@ -385,37 +415,37 @@ std::shared_ptr<backend::Sequence> fuse_experts(const ContextPtr& context, std::
       if (up == nullptr || down == nullptr) return std::nullopt;
       return Mlp{Product(*up, *up_args), Product(*down, *down_args)};
     };
-    // The products of a shared expert come before the sum; where they are no part of the launch, they know nothing
-    // of the others.
+    // The products of a shared expert come before the sum. Where they are no part of the launch, may_drop() looks at
+    // them, and what quantises x for them stays.
     std::size_t last = first + 2;
-    while (last < calls.size() && std::holds_alternative<backend::Recorded<backend::GemmArgs>>(calls[last])) ++last;
+    while (last < calls.size() && !std::holds_alternative<backend::Recorded<backend::CombineArgs>>(calls[last]))
+      ++last;
     const auto experts = mlp_at(first);
     const auto* combine = operation_at<DescribedCombine>(calls, last, &combined);
     if (!experts || combine == nullptr || combined->tokens == 0) continue;
     Layer layer{route->desc(),   *routed,  quantiser,
                 quantised,       *experts, last == first + 4 ? mlp_at(first + 2) : std::nullopt,
                 combine->desc(), *combined};
-    const auto is_whole = [&] {
-      return layer.is_one() && layer.fits() && layer.tile_rows(context->features.local_bytes) > 0;
-    };
+    const auto is_whole = [&] { return layer.is_one() && layer.fits() && layer.form(context->features) != nullptr; };
     if (!is_whole()) {
       layer.shared.reset();
-      if (quantiser != nullptr && last > first + 2) continue;
       if (!is_whole()) continue;
     }
     // Given ids are sorted by the launch; chosen ones, and weights of a shared expert, are made before.
     const bool routes = !route->desc().given || route->desc().shared_gate;
-    const std::size_t after_own = layer.shared ? last : first + 2;
-    const auto begin = calls.begin() + static_cast<std::ptrdiff_t>(at);
-    const auto end_of_own = calls.begin() + static_cast<std::ptrdiff_t>(after_own);
-    std::vector<backend::RecordedCall> own(begin, end_of_own);
-    if (!may_drop(written_by(std::span(own).subspan(routes ? 1 : 0)), layer, calls, after_own, last)) continue;
-    own.push_back(calls[last]);
+    const bool quantises = quantiser != nullptr && !layer.shared && last > first + 2;
+    const auto call_at = [&](std::size_t i) { return calls.begin() + static_cast<std::ptrdiff_t>(i); };
+    const std::size_t dropped = quantises ? first : at + (routes ? 1 : 0),
+                      after_own = layer.shared ? last : first + 2;
+    std::vector<backend::RecordedCall> own(call_at(dropped), call_at(after_own));
+    if (!may_drop(written_by(own), layer, calls, after_own, last)) continue;
+    own.insert(own.end(), {calls[at], calls[last]});
     auto fused = std::make_shared<FusedExperts>(context, layer, std::move(own));
     if (!guarded("trying a layer of experts", [&] { return fused->meets(); })) break;
     variant = "fused_experts";
     calls[last] = backend::Recorded<backend::SequenceArgs>{std::move(fused), {}};
-    calls.erase(begin + (routes ? 1 : 0), end_of_own);
+    calls.erase(call_at(dropped), call_at(after_own));
+    if (quantises && !routes) calls.erase(call_at(at));
   }
   return std::make_shared<backend::Sequence>(std::move(calls), std::move(variant));
 }
