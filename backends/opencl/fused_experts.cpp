@@ -125,11 +125,12 @@ struct Layer {
   std::int64_t rows() const { return slots() + (shared ? tokens() : 0); }
   std::int64_t hidden() const { return experts.up.problem.k; }
   std::int64_t width() const { return experts.down.problem.k; }
-  /// Bytes of `memory` of the kernel.
+  /// Bytes of `memory` of the kernel. Of several teams, where it is part of the program, for all calls of the layer.
   std::int64_t local_bytes(const Form& form, std::int64_t tile_rows) const {
     const std::int64_t longest = std::max(hidden(), width());
-    const std::int64_t tiles = std::min(slots(), route.local_experts + slots() / tile_rows) +
-                               (shared ? (tokens() + tile_rows - 1) / tile_rows : 0);
+    const std::int64_t most_slots = form.teams > 1 ? form.slots : slots(), most_tokens = most_slots / route.top_k;
+    const std::int64_t tiles = std::min(most_slots, route.local_experts + most_slots / tile_rows) +
+                               (shared ? (most_tokens + tile_rows - 1) / tile_rows : 0);
     return (tiles + 1) / 2 * 16 +
            std::max(16 * form.teams * route.local_experts, tile_rows * (longest + longest / 32));
   }
@@ -209,8 +210,9 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
     bind<FusedExpertsArg::tokens>(kernel_, 0);
     bind<FusedExpertsArg::waits>(kernel_, kWaitsOfTrial);
     const auto items = static_cast<std::size_t>(form_.items());
-    queue.enqueueNDRangeKernel(kernel_, cl::NullRange, cl::NDRange(groups() * items), cl::NDRange(items));
     std::array<cl_uint, 16> counters{};
+    queue.enqueueWriteBuffer(workspace_, CL_TRUE, 0, sizeof counters, counters.data());
+    queue.enqueueNDRangeKernel(kernel_, cl::NullRange, cl::NDRange(groups() * items), cl::NDRange(items));
     queue.enqueueReadBuffer(workspace_, CL_TRUE, 0, sizeof counters, counters.data());
     const bool met =
         std::all_of(counters.begin(), counters.begin() + kMeetings, [&](cl_uint come) { return come == groups(); }) &&
@@ -279,8 +281,7 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
     // As the kernel divides it: codes and scales of h and x, h, what experts made; scales are padded to 16 bytes.
     const Size bytes = Size(96) + Size(layer.rows()) * (width + width / 32 + 4 * width + 4 * hidden) +
                        Size(tokens_) * (hidden + hidden / 32);
-    std::vector<std::byte> zeros(static_cast<std::size_t>(bytes.bytes()));
-    workspace_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, zeros.size(), zeros.data());
+    workspace_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, static_cast<std::size_t>(bytes.bytes()));
     bind<Arg::tokens>(kernel_, tokens_);
     bind<Arg::top_k>(kernel_, layer.route.top_k);
     bind<Arg::first_expert>(kernel_, layer.route.first_expert);

@@ -93,12 +93,20 @@ class BorrowedQueue : public ironcl::Queue {
   ~BorrowedQueue() { handle_ = nullptr; }
 };
 
-/// An event that becomes the caller's.
-class HandedOver : public ironcl::Event {
+/// An object that becomes the caller's.
+template <class Object>
+class HandedOver : public Object {
  public:
-  explicit HandedOver(ironcl::Event&& event) : Event(std::move(event)) {}
-  ironcl_event release() { return std::exchange(handle_, nullptr); }
+  explicit HandedOver(Object&& object) : Object(std::move(object)) {}
+  auto release() { return std::exchange(this->handle_, nullptr); }
 };
+
+ironcl_experts_args read_args(const ironcl_experts_args* args) {
+  const auto given = read_struct(args, "ironcl_experts_args");
+  if (given.routed > IRONCL_ROUTED_BY_CALLER) invalid("routed is {}; IRONCL_ROUTED_BY_* are known", given.routed);
+  if (given.wait_count != 0 && given.wait == nullptr) invalid("wait is NULL, but wait_count is not 0");
+  return given;
+}
 
 }  // namespace
 
@@ -271,12 +279,23 @@ ironcl_status ironcl_experts_enqueue(ironcl_experts experts, ironcl_queue queue,
                                      ironcl_event* out_event, ironcl_error* error) {
   return guarded(error, [&] {
     require("experts, queue or args", experts, queue, args);
-    const auto given = read_struct(args, "ironcl_experts_args");
-    if (given.routed > IRONCL_ROUTED_BY_CALLER) invalid("routed is {}; IRONCL_ROUTED_BY_* are known", given.routed);
-    if (given.wait_count != 0 && given.wait == nullptr) invalid("wait is NULL, but wait_count is not 0");
+    const auto given = read_args(args);
     BorrowedQueue borrowed(experts->device, queue);
     HandedOver event(experts->layer.enqueue(borrowed, given));
     if (out_event != nullptr) *out_event = event.release();
+  });
+}
+
+ironcl_status ironcl_experts_record(ironcl_experts experts, const ironcl_experts_args* args, ironcl_op* out_op,
+                                    ironcl_error* error) {
+  return guarded(error, [&] {
+    require("experts, args or out_op", experts, args, out_op);
+    const auto given = read_args(args);
+    if (given.wait_count != 0) invalid("wait_count is {}; let the call of what is recorded wait", given.wait_count);
+    if (given.tokens == 0) invalid("tokens is 0, which records nothing");
+    ironcl::SequenceDesc calls;
+    experts->layer.runner().record(experts->layer.call_of(given), calls);
+    *out_op = HandedOver(ironcl::Sequence(experts->device, calls)).release();
   });
 }
 

@@ -92,6 +92,7 @@ ironcl_span Device::staging(std::size_t which, std::uint64_t bytes) {
   while (staging_.size() <= which) staging_.emplace_back();
   Staging& staging = staging_[which];
   if (!staging.buffer || staging.buffer.size() < bytes) {
+    ++generation_;
     staging.buffer.reset();
     staging.host.reset();
     const ironcl_device_props& props = device_.props();
@@ -99,7 +100,7 @@ ironcl_span Device::staging(std::size_t which, std::uint64_t bytes) {
     const std::uint64_t size = std::max(std::bit_ceil(bytes), alignment);
     const bool in_place = props.type == IRONCL_DEVICE_CPU || props.type == IRONCL_DEVICE_MODEL;
     if (in_place && (props.caps & IRONCL_CAP_IMPORT_HOST_POINTER) != 0) {
-      staging.host.reset(std::aligned_alloc(alignment, size));
+      staging.host.reset(std::aligned_alloc(alignment, size), &std::free);
       if (staging.host == nullptr) throw std::bad_alloc();
       staging.buffer = Buffer::wrap(device_, IRONCL_MEMORY_HOST_POINTER, staging.host.get(), size);
     } else {
@@ -291,7 +292,12 @@ void Experts::run(const void* x, std::int64_t tokens, const void* ids, const voi
     args.ids = device_->write(2, ids, 4 * slots);
     args.weights = device_->write(3, weights, 4 * slots);
   }
-  experts_.enqueue(device_->queue_, args);
+  if (recorded_.tokens != tokens || recorded_.routed != (ids != nullptr) ||
+      recorded_.generation != device_->generation_) {
+    recorded_ = {tokens, ids != nullptr, device_->generation_, {}, experts_.record(args)};
+    for (const Device::Staging& staging : device_->staging_) recorded_.held.push_back(staging.host);
+  }
+  device_->queue_.submit(recorded_.calls, {});
   device_->read(1, y, bytes_of(choices_.y, tokens * info_.hidden));
 }
 

@@ -69,7 +69,7 @@ class Device {
   /// Memory of operand `which`, which grows and is used by one call after another. Where the host sees it, no command
   /// brings it to the device and back: on a CPU waking the driver's threads for one costs more than a copy.
   struct Staging {
-    std::unique_ptr<void, decltype(&std::free)> host{nullptr, &std::free};  ///< Null: the host does not see it.
+    std::shared_ptr<void> host;  ///< Null: the host does not see it.
     Buffer buffer;
   };
   ironcl_span staging(std::size_t which, std::uint64_t bytes);
@@ -85,6 +85,7 @@ class Device {
   std::mutex mutex_;
   std::map<std::string, std::shared_ptr<void>> operations_;  ///< Keyed by the bytes of their C descriptions.
   std::vector<Staging> staging_;
+  std::uint64_t generation_ = 0;  ///< Changes where memory of an operand is another one.
 };
 
 /// A linear layer, or the matrices of a layer of experts, prepared for a device. `desc` is its problem without m, and
@@ -165,6 +166,14 @@ class Experts {
   ExpertsInfo info_;
   ExpertsChoices choices_;
   ironcl::Experts experts_;
+  /// The last call, for those that come again as it did; it keeps the memory that it was recorded with.
+  struct Recorded {
+    std::int64_t tokens = 0;
+    bool routed = false;
+    std::uint64_t generation = 0;
+    std::vector<std::shared_ptr<void>> held;
+    Sequence calls;
+  } recorded_;
 };
 
 }  // namespace ironcl::python

@@ -188,6 +188,12 @@ IRONCL_API ironcl_status ironcl_experts_enqueue(ironcl_experts experts, ironcl_q
                                                 const ironcl_experts_args* args, ironcl_event* out_event,
                                                 ironcl_error* error);
 
+/* The same call recorded: an IRONCL_OP_SEQUENCE with what that promises (ironcl/plugin_ops.h), for op_enqueue on a
+ * queue of the device; for calls that come again with the same buffers, since a device may run them as one launch.
+ * `args` has no wait and at least one token. The layer outlives the work. Released by the caller with op_destroy. */
+IRONCL_API ironcl_status ironcl_experts_record(ironcl_experts experts, const ironcl_experts_args* args,
+                                               ironcl_op* out_op, ironcl_error* error);
+
 #ifdef __cplusplus
 }
 #endif

@@ -191,15 +191,35 @@ class Experts {
 
   /// Enqueues one call; its event is that of the last step.
   Event enqueue(Queue& queue, const ExpertsArgs& args) {
-    const auto waits = static_cast<std::uint32_t>(args.wait.size());
-    const ironcl_experts_args c{sizeof c, waits,  args.wait.data(), nullptr,  args.tokens,  args.routed,
-                                0,        args.x, args.logits,      args.ids, args.weights, args.y};
+    const ironcl_experts_args c = to_c(args);
     ironcl_event event = nullptr;
     detail::check(ironcl_experts_enqueue, handle_.get(), queue.handle(), &c, &event);
     return Event(device_.owner(), &device_.api(), event);
   }
+  /// The call as a sequence, for calls with the same buffers again; `args` waits for nothing. The layer outlives its
+  /// work.
+  Sequence record(const ExpertsArgs& args) {
+    const ironcl_experts_args c = to_c(args);
+    ironcl_op op = nullptr;
+    detail::check(ironcl_experts_record, handle_.get(), &c, &op);
+    return {device_, op};
+  }
 
  private:
+  static ironcl_experts_args to_c(const ExpertsArgs& args) {
+    return {sizeof(ironcl_experts_args),
+            static_cast<std::uint32_t>(args.wait.size()),
+            args.wait.data(),
+            nullptr,
+            args.tokens,
+            args.routed,
+            0,
+            args.x,
+            args.logits,
+            args.ids,
+            args.weights,
+            args.y};
+  }
   struct Destroy {
     std::shared_ptr<detail::RegistryOwner> owner;  // until the handle is gone, also where another takes its place
     void operator()(ironcl_experts handle) const noexcept { ironcl_experts_destroy(handle); }

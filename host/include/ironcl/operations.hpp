@@ -38,6 +38,8 @@ class Operation : public detail::Ref<ironcl_op, &ironcl_plugin::op_destroy> {
   Operation(const Device& device, const Description& desc) : Ref(device.owner(), &device.api(), nullptr) {
     detail::check(api_->op_create, device.handle(), detail::pointer_to(desc.to_c()), &handle_);
   }
+  /// Takes over one of a device that was created elsewhere.
+  Operation(const Device& device, ironcl_op handle) : Ref(device.owner(), &device.api(), handle) {}
   ironcl_op_info info() const {
     auto info = detail::sized<ironcl_op_info>();
     detail::check(api_->op_info, handle_, &info);
