@@ -132,6 +132,7 @@ bool holds_weights(std::string_view name) {
 struct Conversion::State {
   explicit State(Request asked)
       : request(std::move(asked)), folder(open(request.in)), checkpoint(Checkpoint::open(request.in)) {
+    if (!request.out.has_filename()) request.out = request.out.parent_path();  // "OUT/" is OUT
     check_out();
     if (!folder.config.empty()) {
       config = checkpoint::read_object(folder.config);
@@ -149,12 +150,7 @@ struct Conversion::State {
       for (const Task& task : tasks_of(shard, true)) all += bytes_of(task);
       for (const Tensor& spec : specs_of(shard)) out_bytes += bytes_of_spec(spec);
     }
-    for (const fs::directory_entry& entry : fs::directory_iterator(request.in)) {
-      const std::string name = entry.path().filename();
-      if (entry.is_regular_file() && holds_weights(name) && !name.ends_with(".index.json") && !is_source(name))
-        left_behind.push_back(name);
-    }
-    std::ranges::sort(left_behind);
+    find_rest();
   }
 
   static checkpoint::Folder open(const fs::path& in) {
@@ -165,7 +161,7 @@ struct Conversion::State {
 
   void check_out() const {
     const fs::path in = fs::weakly_canonical(request.in), out = fs::weakly_canonical(request.out);
-    if (request.out.filename().empty() || request.out.filename() == "..")
+    if (is_one_of(std::array{"", ".", ".."}, request.out.filename().string()))
       throw Error(ErrorKind::config, request.out, "", "is not a name for a new folder");
     if (std::mismatch(in.begin(), in.end(), out.begin(), out.end()).first == in.end())
       throw Error(ErrorKind::config, request.out, "", "is the input or inside of it; name another folder");
@@ -181,8 +177,24 @@ struct Conversion::State {
            checkpoint::read_object(state_file()) == wishes();
   }
 
-  bool is_source(std::string_view name) const {
-    return std::ranges::any_of(folder.files, [name](const auto& file) { return file.path().filename() == name; });
+  /// Tokenizer, templates, licence, ... of the folder and of its own folders come along; weights that are not of the
+  /// checkpoint stay behind, and what is hidden.
+  void find_rest() {
+    std::set<fs::path> ours;
+    for (const auto& file : folder.files) ours.insert(file.path());
+    for (auto at = fs::recursive_directory_iterator(request.in); at != fs::recursive_directory_iterator(); ++at) {
+      const std::string name = at->path().filename();
+      if (name.starts_with('.')) at.disable_recursion_pending();
+      if (name.starts_with('.') || !at->is_regular_file() || ours.contains(at->path())) continue;
+      // By its name: a cache of downloads has links, and what they lead to lies elsewhere.
+      const fs::path inside = at->path().lexically_relative(request.in);
+      if (!holds_weights(name)) {
+        if (at.depth() > 0 || !is_one_of(kConfigs, name)) rest.push_back(inside);
+      } else if (!name.ends_with(".index.json")) {
+        left_behind.push_back(inside);
+      }
+    }
+    std::ranges::sort(left_behind);
   }
 
   fs::path part() const { return request.out.string() + ".part"; }
@@ -324,13 +336,16 @@ struct Conversion::State {
   }
 
   void check_room() const {
-    std::uint64_t done = 0;
+    std::uint64_t done = 0, need = out_bytes;
     for (const std::string& name : resumed) done += fs::file_size(work() / name);
-    const std::uint64_t room = fs::space(part()).available, need = out_bytes - std::min(done, out_bytes);
-    if (room < need)
-      throw Error(ErrorKind::io, part(), "",
-                  "has room for {}, and {} are to be written; free some, or name another disk",
-                  report::human_bytes(static_cast<double>(room)), report::human_bytes(static_cast<double>(need)));
+    for (const fs::path& file : rest) need += fs::file_size(request.in / file);
+    need -= std::min(done, need);
+    const std::uint64_t room = fs::space(part()).available;
+    if (room >= need) return;
+    if (resumed.empty()) fs::remove_all(part());  // so that another scheme may be tried
+    throw Error(ErrorKind::io, part(), "",
+                "has room for {}, and {} are to be written; free some, or name another disk",
+                report::human_bytes(static_cast<double>(room)), report::human_bytes(static_cast<double>(need)));
   }
 
   void write_configs() const {
@@ -361,18 +376,11 @@ struct Conversion::State {
                        report::to_text(json::object{{"metadata", {{"total_size", out_bytes}}}, {"weight_map", map}}));
   }
 
-  /// Tokenizer, templates, licence, ... of the folder and of its own folders; nothing hidden, and no weights.
   void copy_rest() const {
-    for (auto at = fs::recursive_directory_iterator(request.in); at != fs::recursive_directory_iterator(); ++at) {
-      const std::string name = at->path().filename();
-      if (name.starts_with('.')) {
-        at.disable_recursion_pending();
-        continue;
-      }
-      if (!at->is_regular_file() || holds_weights(name) || is_one_of(kConfigs, name)) continue;
-      const fs::path to = work() / fs::relative(at->path(), request.in);
-      fs::create_directories(to.parent_path());
-      fs::copy_file(at->path(), to, fs::copy_options::overwrite_existing);
+    for (const fs::path& file : rest) {
+      fs::create_directories((work() / file).parent_path());
+      fs::remove(work() / file);  // of an earlier run, perhaps read-only as its source
+      fs::copy_file(request.in / file, work() / file);
     }
   }
 
@@ -383,6 +391,7 @@ struct Conversion::State {
   Plan plan;
   std::uint64_t all = 0, out_bytes = 0;
   std::vector<std::string> resumed, left_behind;
+  std::vector<fs::path> rest;  ///< Files that come along as they are, by their paths in the folder.
   boost::interprocess::file_lock running;
 };
 

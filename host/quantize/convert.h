@@ -42,7 +42,8 @@ class Conversion {
   const Plan& plan() const noexcept;
   std::uint64_t input_bytes() const noexcept;   ///< Bytes of all input tensors.
   std::uint64_t output_bytes() const noexcept;  ///< Bytes of all output tensors.
-  /// Files of an earlier run that are kept; files of the folder that hold weights of another form and stay behind.
+  /// Files of an earlier run that are kept; files of the folder and of its own folders that hold weights of another
+  /// form and stay behind.
   const std::vector<std::string>& resumed() const noexcept;
   const std::vector<std::string>& left_behind() const noexcept;
 

@@ -62,6 +62,14 @@ std::vector<float> values(const checkpoint::LinearLayer& layer) {
   return x;
 }
 
+/// Of the folder and of those in it.
+std::set<std::string> files_of(const fs::path& folder) {
+  std::set<std::string> names;
+  for (const auto& entry : fs::recursive_directory_iterator(folder))
+    if (entry.is_regular_file()) names.insert(fs::relative(entry.path(), folder).string());
+  return names;
+}
+
 double snr_db(std::span<const float> before, std::span<const float> after) {
   Loss loss;
   loss.add(before, after);
@@ -155,16 +163,15 @@ TEST(QuantizeFolder, WhatIsNoWeightComesAlong) {
   const Model model(
       tensors(), kConfig, {{"note", "kept"}},
       {{"tokenizer.json", "{}"}, {"pytorch_model.bin", "old"}, {".hidden", "x"}, {"hf_quant_config.json", "{}"}});
-  fs::create_directories(model.dir / "assets");
-  checkpoint::write_file(model.dir / "assets/logo.txt", "logo");
+  fs::create_directories(model.dir / "pooling");
+  checkpoint::write_file(model.dir / "pooling/config.json", "its own");
+  checkpoint::write_file(model.dir / "pooling/model.safetensors", "of another model");
   const TempDir dir;
   Conversion conversion(request(model.dir.path(), dir / "out", {.scheme = "block"}));
-  EXPECT_EQ(conversion.left_behind(), std::vector<std::string>{"pytorch_model.bin"});
+  EXPECT_EQ(conversion.left_behind(), (std::vector<std::string>{"pooling/model.safetensors", "pytorch_model.bin"}));
   conversion.run({});
-  std::set<std::string> names;
-  for (const auto& entry : fs::recursive_directory_iterator(dir / "out"))
-    if (entry.is_regular_file()) names.insert(fs::relative(entry.path(), dir / "out").string());
-  EXPECT_EQ(names, (std::set<std::string>{"assets/logo.txt", "config.json", "model.safetensors", "tokenizer.json"}));
+  EXPECT_EQ(files_of(dir / "out"),
+            (std::set<std::string>{"config.json", "model.safetensors", "pooling/config.json", "tokenizer.json"}));
   const auto file = checkpoint::SafetensorsFile::open(dir / "out/model.safetensors");
   EXPECT_EQ(file.metadata().at("note"), "kept");
   const auto all = tensors();
@@ -177,6 +184,22 @@ TEST(QuantizeFolder, WhatIsNoWeightComesAlong) {
   const json::object read = checkpoint::read_object(dir / "out/config.json");
   EXPECT_EQ(read.at("quantization_config").at("modules_to_not_convert"),
             (json::array{"lm_head", "model.embed_tokens"}));
+}
+
+TEST(QuantizeFolder, FilesOfACacheOfLinksComeAlongUnderTheirNames) {
+  const Model model(tensors(), kConfig, {}, {{"tokenizer.json", "{}"}});
+  const TempDir dir;
+  fs::create_directories(dir / "cache/blobs");
+  fs::create_directories(dir / "cache/snapshots/main");
+  int number = 0;
+  for (const auto& entry : fs::directory_iterator(model.dir.path())) {
+    const std::string blob = std::to_string(number++);
+    fs::copy_file(entry.path(), dir / "cache/blobs" / blob);
+    fs::create_symlink("../../blobs/" + blob, dir / "cache/snapshots/main" / entry.path().filename());
+  }
+  run(dir / "cache/snapshots/main", dir / "quantised/here/out/", {.scheme = "block"});
+  EXPECT_EQ(files_of(dir / "quantised"),
+            (std::set<std::string>{"here/out/config.json", "here/out/model.safetensors", "here/out/tokenizer.json"}));
 }
 
 TEST(QuantizeFolder, ComesBackAsBf16AndGoesFromOneFormatToAnother) {
@@ -315,6 +338,8 @@ TEST(QuantizeFolder, RefusesPlacesWhereSomethingWouldBeLost) {
     checkpoint::expect_throw([&] { run(in, out, {.scheme = "block"}); }, kind, about, "", parts);
   };
   refused(in, in, ErrorKind::config, {"is the input"});
+  refused(dir / "..", dir / "..", ErrorKind::config, {"not a name"});
+  refused(dir / "x/.", dir / "x/.", ErrorKind::config, {"not a name"});
   refused(in / "sub", in / "sub", ErrorKind::config, {"inside of it"});
   fs::create_directories(dir / "there");
   fs::create_directories(dir / "there.part");
