@@ -155,6 +155,9 @@ class QuantizeCommand final : public Command {
                   : fmt::format("{} files were done before, the rest", conversion.resumed().size()),
               report::human_time(took * 1e9),
               report::human_bytes(static_cast<double>(conversion.input_bytes()) / took));
+    if (!conversion.spoiled().empty())
+      line_.say("{} weights have groups that became NaN, with a NaN or an infinity among their values: {}\n",
+                conversion.spoiled().size(), checkpoint::list_names(conversion.spoiled(), 4));
     report::Table losses;
     if (verify_ || conversion.plan().converts) losses = lost(conversion);
     if (!losses.empty()) line_.print(report::to_text(losses, report::terminal_width()));
@@ -208,10 +211,11 @@ class QuantizeCommand final : public Command {
   }
 
   json::object report_of(const Conversion& conversion, const report::Table& losses) const {
-    json::array kept, left, resumed;
+    json::array kept, left, resumed, spoiled;
     for (const quantize::Kept& one : conversion.plan().kept) kept.push_back({{"name", one.name}, {"why", one.why}});
     for (const std::string& name : conversion.left_behind()) left.emplace_back(name);
     for (const std::string& name : conversion.resumed()) resumed.emplace_back(name);
+    for (const std::string& name : conversion.spoiled()) spoiled.emplace_back(name);
     return {{"in", in_},
             {"out", out_},
             {"format", describe(*conversion.plan().format)},
@@ -221,6 +225,7 @@ class QuantizeCommand final : public Command {
             {"kept", kept},
             {"not_copied", left},
             {"resumed", resumed},
+            {"not_finite", spoiled},
             {"layers", report::to_json(losses)}};
   }
 

@@ -175,6 +175,7 @@ void Loss::add(const Loss& other) noexcept {
 double Loss::mean_error() const noexcept { return count == 0 ? 0 : error / static_cast<double>(count); }
 
 double Loss::snr_db() const noexcept {
+  if (count == 0 && nonfinite != 0) return std::numeric_limits<double>::quiet_NaN();
   return noise == 0 ? std::numeric_limits<double>::infinity() : 10 * std::log10(signal / noise);
 }
 

@@ -49,8 +49,9 @@ struct Loss {
   void add(std::span<const float> before, std::span<const float> after) noexcept;
   void add(const Loss& other) noexcept;
 
-  double mean_error() const noexcept;    ///< Of |y - x|.
-  double snr_db() const noexcept;        ///< 10 log10(signal / noise); infinite where nothing was lost.
+  double mean_error() const noexcept;  ///< Of |y - x|.
+  double snr_db()
+      const noexcept;  ///< 10 log10(signal / noise); infinite where nothing was lost, NaN where nothing is left.
   double zeroed_share() const noexcept;  ///< As a share of the finite values.
 };
 

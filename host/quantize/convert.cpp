@@ -7,12 +7,15 @@
 #include <boost/asio/post.hpp>
 #include <boost/asio/thread_pool.hpp>
 #include <boost/interprocess/sync/file_lock.hpp>
+#include <cmath>
 #include <exception>
 #include <thread>
 
+#include "backends/numerics/casts.h"
 #include "backends/numerics/quantize.h"
 #include "host/checkpoint/folder.h"
 #include "host/checkpoint/json_input.h"
+#include "host/checkpoint/names.h"
 #include "host/report/json.h"
 #include "host/report/units.h"
 
@@ -295,6 +298,24 @@ struct Conversion::State {
     if (item.input_clip != 0) write_one(item.input_name(), item.format->input_scale(item.input_clip));
   }
 
+  /// Names the weights of a file that is done of which a scale is no number, as a NaN or an infinity makes it.
+  void find_spoiled(const Shard& shard) {
+    const auto file = checkpoint::SafetensorsFile::open(work() / shard.file->path().filename());
+    std::mutex mutex;
+    parallel(request.threads, shard.items.size(), [&](std::size_t i) {
+      const Item& item = shard.items[i];
+      const Scheme& scheme = item.format->scheme;
+      if (!scheme.quantized()) return;
+      const Tensor& scales = file.at(item.scale_name());
+      bool whole = !scheme.global || std::isnormal(file.at(item.global_name()).element<float>(0));
+      for (std::int64_t at = 0; whole && at < scales.elements(); ++at)
+        whole = std::isfinite(numerics::load_as_f64(scheme.scale, scales.data.data(), at));
+      const std::lock_guard lock(mutex);
+      if (!whole) spoiled.push_back(item.name);
+    });
+    std::ranges::sort(spoiled, checkpoint::natural_less);
+  }
+
   /// What a run was asked for and of which files; another one's OUT.part is not gone on with.
   json::object wishes() const {
     json::array keep, inputs;
@@ -390,7 +411,7 @@ struct Conversion::State {
   json::object config;
   Plan plan;
   std::uint64_t all = 0, out_bytes = 0;
-  std::vector<std::string> resumed, left_behind;
+  std::vector<std::string> resumed, left_behind, spoiled;
   std::vector<fs::path> rest;  ///< Files that come along as they are, by their paths in the folder.
   boost::interprocess::file_lock running;
 };
@@ -404,6 +425,7 @@ std::uint64_t Conversion::input_bytes() const noexcept { return state_->all; }
 std::uint64_t Conversion::output_bytes() const noexcept { return state_->out_bytes; }
 const std::vector<std::string>& Conversion::resumed() const noexcept { return state_->resumed; }
 const std::vector<std::string>& Conversion::left_behind() const noexcept { return state_->left_behind; }
+const std::vector<std::string>& Conversion::spoiled() const noexcept { return state_->spoiled; }
 
 void Conversion::run(const Progress& progress) {
   State& state = *state_;
@@ -428,6 +450,7 @@ void Conversion::run(const Progress& progress) {
       } else {
         for (const Task& task : tasks_of(shard, true)) advance(bytes_of(task));
       }
+      state.find_spoiled(shard);
     }
     state.copy_rest();
     state.write_configs();

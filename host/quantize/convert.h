@@ -46,6 +46,8 @@ class Conversion {
   /// form and stay behind.
   const std::vector<std::string>& resumed() const noexcept;
   const std::vector<std::string>& left_behind() const noexcept;
+  /// After run(): weights with a NaN or an infinity, of which whole groups have become NaN.
+  const std::vector<std::string>& spoiled() const noexcept;
 
   /// Writes OUT. Throws checkpoint::Error: no room on the disk, another wish's OUT.part, another run that is at it, a
   /// file that cannot be written.

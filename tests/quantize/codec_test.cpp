@@ -199,6 +199,9 @@ TEST(QuantizeCodec, LossesAddUp) {
   EXPECT_EQ(other.zeroed_share(), 0.25);
   EXPECT_EQ(other.nonfinite, 1);
   EXPECT_NEAR(other.snr_db(), 10 * std::log10(85 / 10.0), 1e-12);
+  Loss lost;
+  lost.add(std::vector<float>{kInfinity}, std::vector<float>{1});
+  EXPECT_TRUE(std::isnan(lost.snr_db())) << "nothing is left of it";
 }
 
 TEST(QuantizeCodec, FinerGridsLoseLessOfHeavyTails) {

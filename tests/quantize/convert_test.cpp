@@ -202,6 +202,23 @@ TEST(QuantizeFolder, FilesOfACacheOfLinksComeAlongUnderTheirNames) {
             (std::set<std::string>{"here/out/config.json", "here/out/model.safetensors", "here/out/tokenizer.json"}));
 }
 
+TEST(QuantizeFolder, NamesTheWeightsThatANonFiniteValueSpoils) {
+  const std::array<float, 1> bad = {std::numeric_limits<float>::quiet_NaN()};
+  std::vector<OwnTensor> all = {heavy("a.q_proj.weight", 64, 64), heavy("a.k_proj.weight", 64, 64, 2),
+                                heavy("b.weight", 64, 64, 3)};
+  numerics::encode(DType::bf16, bad, all[0].bytes.data());
+  const Model model(all, kConfig);
+  const TempDir dir;
+  for (const char* scheme : {"block", "channel", "tensor", "mxfp8", "mxfp4", "nvfp4"}) {
+    Conversion conversion(request(model.dir.path(), dir / scheme, {.scheme = scheme}));
+    conversion.run({});
+    std::vector<std::string> want = {"a.q_proj"};
+    if (scheme == std::string("nvfp4")) want.insert(want.begin(), "a.k_proj");  // they have one global scale
+    EXPECT_EQ(conversion.spoiled(), want) << scheme;
+    EXPECT_EQ(conversion.verify({})[2].loss.nonfinite, 0) << scheme;
+  }
+}
+
 TEST(QuantizeFolder, ComesBackAsBf16AndGoesFromOneFormatToAnother) {
   const Model model(tensors(), kConfig);
   const TempDir dir;
