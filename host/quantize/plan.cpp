@@ -33,6 +33,7 @@ const std::vector<Kind>& kept_kinds() {
 }
 
 constexpr std::string_view kWeight = ".weight", kGateUp = "gate_up_proj";
+constexpr const char* kNoMatrix = "not a linear module's matrix";
 
 /// What every engine makes of modules that are rows of one matrix, and the last parts of their names.
 struct Fused {
@@ -114,7 +115,10 @@ class Planner {
         continue;
       } else if (const std::string why = why_kept(tensor); !why.empty()) {
         shard.copies.push_back(&tensor);
-        if (why != "-") keep(module_of(tensor), why);
+        if (why == kNoMatrix)
+          plan_.kept.push_back({tensor.name, why});
+        else if (why != "-")
+          keep(module_of(tensor), why);
       } else if (is_stack(tensor)) {
         const std::size_t last = tensor.name.rfind('.') + 1;
         for (std::int64_t expert = 0; expert < tensor.shape[0]; ++expert)
@@ -141,16 +145,18 @@ class Planner {
     plan_.ignored.push_back(module);
   }
 
-  /// Why a tensor stays; "-" where it is no matrix of a linear layer, empty where it does not stay.
+  /// Why a tensor stays; "-" where nobody would quantise it, empty where it does not stay.
   std::string why_kept(const Tensor& tensor) const {
     const Scheme& scheme = plan_.format->scheme;
     const bool stack = is_stack(tensor);
-    if (!scheme.quantized() || !numerics::is_float(tensor.dtype) || tensor.elements() == 0) return "-";
-    if (!stack && (tensor.shape.size() != 2 || !tensor.name.ends_with(kWeight))) return "-";
+    if (!scheme.quantized() || tensor.elements() == 0) return "-";
+    if (tensor.shape.size() < 2) return "-";
+    if (!stack && (tensor.shape.size() != 2 || !tensor.name.ends_with(kWeight))) return kNoMatrix;
     const std::string module = module_of(tensor);
     if (const std::string* entry = keep_.find(module)) return fmt::format("--keep {}", *entry);
     for (const Kind& kind : kept_kinds())
       if (kind.names.find(module) != nullptr) return kind.why;
+    if (!numerics::is_float(tensor.dtype)) return fmt::format("of type {}", tensor.dtype_name);
     if (stack && !rows_first(tensor)) return "stacked experts stored as [K, N], or in an unknown order";
     const std::int64_t k = tensor.shape.back(), group = scheme.grid.group_rows == 1 ? scheme.grid.group_cols : 0;
     if (group != 0 && k % group != 0) return fmt::format("K = {} is not a multiple of {}", k, group);

@@ -47,11 +47,15 @@ std::set<std::string> outputs(const Plan& plan) {
 }
 
 TEST(QuantizePlan, EmbeddingsNormsRoutersAndHeadsStayAndAreNamed) {
+  OwnTensor table = matrix("model.table.weight", {32, 4 * 64});
+  table.tensor.dtype = DType::none;
+  table.tensor.dtype_name = "F64";
+  table.tensor.shape = {32, 64};
   const Model model(
       {matrix("model.embed_tokens.weight"), matrix("lm_head.weight"), matrix("model.layers.0.mlp.gate.weight"),
        matrix("model.layers.0.input_layernorm.weight", {64}), matrix("model.layers.0.mlp.gate_proj.weight"),
        matrix("model.layers.0.mlp.shared_expert_gate.weight", {1, 64}), matrix("model.visual.proj.weight"),
-       matrix("model.layers.0.mlp.experts.3.up_proj.weight"), matrix("model.conv.weight", {4, 1, 3})},
+       matrix("model.layers.0.mlp.experts.3.up_proj.weight"), matrix("model.conv.weight", {4, 1, 3}), table},
       "{}");
   const Plan plan = plan_of(model, {.scheme = "block"});
   EXPECT_EQ(plan.items(), 2u);
@@ -59,9 +63,11 @@ TEST(QuantizePlan, EmbeddingsNormsRoutersAndHeadsStayAndAreNamed) {
                                                             {"lm_head", "a head"},
                                                             {"model.layers.0.mlp.gate", "a router"},
                                                             {"model.layers.0.mlp.shared_expert_gate", "a router"},
-                                                            {"model.visual.proj", "of a part for images or sound"}}));
-  EXPECT_EQ(plan.shards[0].copies.size(), 7u);
-  EXPECT_EQ(plan.ignored.size(), 5u);
+                                                            {"model.visual.proj", "of a part for images or sound"},
+                                                            {"model.conv.weight", "not a linear module's matrix"},
+                                                            {"model.table", "of type F64"}}));
+  EXPECT_EQ(plan.shards[0].copies.size(), 8u);
+  EXPECT_EQ(plan.ignored.size(), 6u);
   EXPECT_EQ(
       kept(plan_of(model, {.scheme = "block"}, {"model.layers.0.mlp.gate_proj"})).at("model.layers.0.mlp.gate_proj"),
       "--keep model.layers.0.mlp.gate_proj");
