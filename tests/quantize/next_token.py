@@ -18,11 +18,12 @@ import tempfile
 from pathlib import Path
 
 try:
+    import accelerate  # noqa: F401
     import torch
     import transformers
     from transformers import AutoModelForCausalLM, Qwen3Config, Qwen3ForCausalLM
 except ImportError as missing:
-    print(f"SKIPPED: {missing.name} is not installed; pip install torch transformers compressed-tensors")
+    print(f"SKIPPED: {missing.name} is not installed; pip install torch transformers accelerate compressed-tensors")
     sys.exit(77)
 
 SCHEMES = [

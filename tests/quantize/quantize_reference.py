@@ -7,10 +7,10 @@
 Needs numpy and ml_dtypes; exits with 77 ("skipped"), saying so, where one is missing. For each scheme it checks
 
   codes, scales   every byte equals that of the formula, computed here with numpy
-  packer          compressed-tensors' own compressor gives the same tensors (mxfp4, nvfp4, channel, tensor)
+  packer          compressed-tensors' own compressor gives the same tensors (mxfp4, nvfp4, mxfp8, channel)
   loads           transformers loads the folder on a CPU, and the layers' weights equal codes times scales
 
-The last two where torch, transformers and compressed-tensors are installed, too; else it says that they were skipped.
+The last two where torch, transformers, accelerate and compressed-tensors are installed, too; else it says that they were skipped.
 """
 
 import argparse
@@ -308,6 +308,7 @@ def main():
     args = parser.parse_args()
     tools = True
     try:
+        import accelerate  # noqa: F401
         import compressed_tensors  # noqa: F401
         import torch  # noqa: F401
         import transformers
