@@ -6,14 +6,17 @@
 
 Needs numpy and ml_dtypes; exits with 77 ("skipped"), saying so, where one is missing. For each scheme it checks
 
-  codes, scales   every byte equals that of the formula, computed here with numpy
+  codes, scales   every byte equals that of the formula, computed here with numpy; static scales of activations too
+  back            `--scheme none` gives codes times scales, rounded to bf16
   packer          compressed-tensors' own compressor gives the same tensors (mxfp4, nvfp4, mxfp8, channel)
+  torchao         its own quantisers do too (mxfp4, nvfp4, mxfp8), where it is installed
   loads           transformers loads the folder on a CPU, and the layers' weights equal codes times scales
 
 The last two where torch, transformers, accelerate and compressed-tensors are installed, too; else it says that they were skipped.
 """
 
 import argparse
+import importlib.util
 import json
 import struct
 import subprocess
@@ -35,7 +38,8 @@ TYPES = {"F32": F32, "BF16": BF16, "F8_E4M3": FP8, "F8_E5M2": E5M2, "I8": np.int
 LARGEST = {FP8: F32(448), E5M2: F32(57344), np.int8: F32(127)}
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], F32)
 
-# scheme, options, folder's name
+# scheme, options, folder's name; CALIBRATION stands for the file of recorded activations
+CALIBRATION = "FILE"
 RUNS = [
     ("block", [], "block"),
     ("block", ["--scale-type", "bf16"], "block-bf16"),
@@ -54,6 +58,12 @@ RUNS = [
     ("mxfp8", [], "mxfp8"),
     ("mxfp4", [], "mxfp4"),
     ("nvfp4", [], "nvfp4"),
+    ("tensor", ["--calibration", CALIBRATION], "tensor-static"),
+    ("tensor", ["--calibration", CALIBRATION, "--dialect", "fp8", "--clip", "percentile"], "tensor-fp8-static"),
+    ("tensor", ["--calibration", CALIBRATION, "--dialect", "modelopt", "--clip", "mse"], "tensor-modelopt"),
+    ("channel", ["--calibration", CALIBRATION, "--clip", "percentile:99"], "channel-static"),
+    ("nvfp4", ["--calibration", CALIBRATION, "--clip", "mse"], "nvfp4-static"),
+    ("nvfp4", ["--calibration", CALIBRATION, "--dialect", "modelopt"], "nvfp4-modelopt"),
 ]
 
 
@@ -121,10 +131,16 @@ def formula(w, scheme, options, fused):
             exponent = np.where(amax == 0, -127, exponent - 1 + (2 * mantissa >= 1.75) - 2)
             stored, scale, whole = (exponent + 127).astype(np.uint8), np.exp2(exponent).astype(F32), None
         else:
-            whole = F32(448 * 6) * (F32(1) / fused)  # what PyTorch makes of 2688 / fused
-            stored = (whole * (amax / F32(6))).astype(FP8).astype(F32)
+            divides = option.get("--dialect") != "modelopt"
+            if divides:
+                whole = F32(448 * 6) * (F32(1) / fused)  # what PyTorch makes of 2688 / fused
+                stored = whole * (amax / F32(6))
+            else:
+                whole = fused / F32(448 * 6)
+                stored = (amax / F32(6)) / whole
+            stored = stored.astype(FP8).astype(F32)
             stored = np.where(stored == 0, F32(0.125), stored).astype(FP8)
-            scale = stored.astype(F32) / whole
+            scale = stored.astype(F32) / whole if divides else stored.astype(F32) * whole
         codes = unblock(to_fp4(groups / scale[:, :, None, None]), n, k)
         return codes[:, ::2] | codes[:, 1::2] << 4, stored, whole, scale
     rows, cols = {"channel": (1, k), "tensor": (n, k), "mxfp8": (1, 32)}.get(scheme, (128, 128))
@@ -170,8 +186,43 @@ def check_formula(source, made, scheme, options):
                                  f"first at {at}: {raw(have)[at]}, by the formula {raw(want)[at]}")
             compared += raw(want).size
         if whole is not None:
-            assert made[f"{module}.weight_global_scale"][0] == whole, name
+            leaf = "weight_scale_2" if "modelopt" in options else "weight_global_scale"
+            assert made[f"{module}.{leaf}"].reshape(()) == whole, name
     return compared
+
+
+def clip_of(x, rule, code):
+    """The largest magnitude that counts, by the rule."""
+    magnitudes = np.sort(np.abs(x.astype(F32)).ravel())
+    if rule.startswith("percentile"):
+        percent = float(rule.partition(":")[2] or 99.9)
+        return magnitudes[int(np.ceil(magnitudes.size * percent / 100)) - 1]
+    best, least = magnitudes[-1], np.inf
+    for step in range(100, 20, -1) if rule == "mse" else ():
+        clip = magnitudes[-1] * F32(step) / F32(100)
+        scale = clip / (F32(6) if code == "e2m1" else F32(448))
+        scaled = magnitudes / scale
+        codes = E2M1[to_fp4(scaled)] if code == "e2m1" else np.minimum(scaled, F32(448)).astype(FP8).astype(F32)
+        error = ((codes.astype(np.float64) * scale - magnitudes) ** 2).sum()
+        if error < least:
+            best, least = clip, error
+    return best
+
+
+def check_inputs(activations, made, scheme, options):
+    """The static scales of the activations."""
+    option = dict(zip(options[::2], options[1::2]))
+    dialect = option.get("--dialect", "compressed-tensors")
+    for module, x in activations.items():
+        clip = clip_of(x, option.get("--clip", "amax"), "e2m1" if scheme == "nvfp4" else "e4m3")
+        leaf, want = {"fp8": "activation_scale"}.get(dialect, "input_scale"), clip / F32(448)
+        if scheme == "nvfp4":
+            want = clip / F32(2688)
+            if dialect == "compressed-tensors":
+                leaf, want = "input_global_scale", F32(2688) / clip
+        have = made[f"{module}.{leaf}"]
+        assert have.shape == ((1,) if dialect == "compressed-tensors" else ()), have.shape
+        assert have.reshape(()) == want, f"{module}.{leaf} is {have}, by the rule {want}"
 
 
 def check_packer(source, made, scheme, options):
@@ -221,6 +272,42 @@ def check_packer(source, made, scheme, options):
     return differences, total
 
 
+def check_torchao(source, made, scheme):
+    """torchao's own quantisers, on weights of f32: bytes that differ, and all. It multiplies values by the reciprocal of
+    NVFP4's scale, which may take a code on a border to its neighbour, and has no scale of it below 2^-6; left out are
+    groups of zeros, which have other scales.
+    """
+    import torch
+    from torchao.prototype.mx_formats.config import ScaleCalculationMode
+    from torchao.prototype.mx_formats.mx_tensor import to_mx
+    from torchao.prototype.mx_formats.nvfp4_tensor import nvfp4_quantize, per_tensor_amax_to_scale
+
+    differences, total, fused = 0, 0, fused_amax(source)
+    for name, w in source.items():
+        module = name.removesuffix(".weight")
+        if f"{module}.weight_scale" not in made:
+            continue
+        w = torch.from_numpy(w.astype(F32))
+        leaf = "weight" if f"{module}.weight" in made else "weight_packed"
+        if scheme == "nvfp4":
+            scales, codes = nvfp4_quantize(w, per_tensor_scale=per_tensor_amax_to_scale(torch.tensor(fused[name])))
+        elif scheme == "mxfp4":
+            scales, codes = to_mx(w, torch.float4_e2m1fn_x2, 32, ScaleCalculationMode.EVEN)
+        else:
+            scales, codes = to_mx(w, torch.float8_e4m3fn, 32, ScaleCalculationMode.RCEIL)
+        want_scales, want = (raw(x.contiguous().view(torch.uint8).numpy()) for x in (scales, codes))
+        have_scales, have = raw(made[f"{module}.weight_scale"]), raw(made[f"{module}.{leaf}"])
+        groups = np.abs(w.numpy().reshape(len(have_scales), -1)).max(1)
+        meant = (groups == 0) | ((have_scales < 0x08) if scheme == "nvfp4" else False)
+        differ = [(want_scales != have_scales)[~meant], (want != have).reshape(len(have_scales), -1)[~meant]]
+        differences += sum(np.count_nonzero(one) for one in differ)
+        total += sum(one.size for one in differ)
+        if scheme == "nvfp4":
+            near = np.abs(np.stack((want & 7, want >> 4 & 7)).astype(int) - np.stack((have & 7, have >> 4 & 7)))
+            assert near.reshape(2, len(have_scales), -1)[:, ~meant].max() <= 1, f"{name}: codes differ by more than a step"
+    return differences, total
+
+
 def make_model(folder):
     """A small Qwen3 in two shards, with heavy-tailed weights, a row of zeros and one huge value; its matrices."""
     generator, hidden, width, layers = np.random.default_rng(5), 256, 384, 2
@@ -248,6 +335,21 @@ def make_model(folder):
     return result
 
 
+def make_activations(path, source):
+    """Recorded inputs of the layers, in two tensors each; a value in two hundred is an outlier."""
+    generator, tensors, activations = np.random.default_rng(6), {}, {}
+    for name, w in source.items():
+        if "layers" not in name:
+            continue
+        x = generator.standard_t(4, (24, w.shape[1])) * np.where(generator.random((24, 1)) < 0.1, 8, 1)
+        module, x = name.removesuffix(".weight"), x.astype(BF16)
+        activations[module] = x
+        for part, rows in enumerate((x[:8], x[8:])):
+            tensors[f"{module}.input.{part}"] = ("BF16", list(rows.shape), rows.tobytes())
+    write_shard(path, tensors)
+    return activations
+
+
 def save(folder, tensors, dtype):
     folder.mkdir(parents=True, exist_ok=True)
     index, half = {}, len(tensors) // 2
@@ -256,6 +358,42 @@ def save(folder, tensors, dtype):
         write_shard(folder / name, {n: (dtype, list(tensors[n].shape), tensors[n].tobytes()) for n in names})
         index |= dict.fromkeys(names, name)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": index}))
+
+
+def meanings(source, scheme, options):
+    """What the codes of each quantised weight stand for, in f64."""
+    fused = fused_amax(source)
+    for name, w in source.items():
+        if any(part in name for part in ("embed", "lm_head")):
+            continue
+        codes, stored, whole, scale = formula(w.astype(F32), scheme, options, fused[name])
+        n, k = w.shape
+        if scheme in ("mxfp4", "nvfp4"):
+            both = np.stack((codes & 15, codes >> 4), -1).reshape(n, k)
+            values = np.where(both >= 8, -E2M1[both & 7], E2M1[both & 7])
+        else:
+            values = codes.astype(F32)
+        scale = scale.astype(np.float64)
+        if whole is not None:  # not rounded to f32 in between
+            whole = np.float64(whole)
+            scale = stored.astype(np.float64) * (whole if "modelopt" in options else 1 / whole)
+        rows, cols = -(-n // scale.shape[0]), -(-k // scale.shape[1])
+        if "--block" in options:
+            rows = cols = int(options[options.index("--block") + 1])
+        elif scheme == "block":
+            rows = cols = 128
+        yield name, values.astype(np.float64) * scale.repeat(rows, 0)[:n].repeat(cols, 1)[:, :k]
+
+
+def check_back(ironcl, folder, source, scheme, options):
+    """The folder made bf16 again."""
+    back = folder.with_name(folder.name + "-back")
+    subprocess.run([ironcl, "quantize", folder, back, "--scheme", "none"], check=True, capture_output=True)
+    made = tensors_of(back)
+    for name, want in meanings(source, scheme, options):
+        differ = np.count_nonzero(made[name] != want.astype(F32).astype(BF16))
+        assert differ == 0, f"{name}: {differ} values of bf16 are not codes times scales"
+    assert len(made) == len(tensors_of(folder.parent / "bf16")), sorted(made)
 
 
 def check_loads(folder, source, scheme, options):
@@ -276,24 +414,9 @@ def check_loads(folder, source, scheme, options):
 
         extra["quantization_config"] = CompressedTensorsConfig(run_compressed=False)
     model = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.bfloat16, **extra)
-    state, worst, fused = model.state_dict(), 0.0, fused_amax(source)
-    for name, w in source.items():
+    state, worst = model.state_dict(), 0.0
+    for name, want in meanings(source, scheme, options):
         got = state[name].float().numpy()
-        codes, _, _, scale = formula(w.astype(F32), scheme, options, fused[name])
-        if any(part in name for part in ("embed", "lm_head")):
-            continue
-        n, k = w.shape
-        if scheme in ("mxfp4", "nvfp4"):
-            both = np.stack((codes & 15, codes >> 4), -1).reshape(n, k)
-            values = np.where(both >= 8, -E2M1[both & 7], E2M1[both & 7])
-        else:
-            values = codes.astype(F32)
-        rows, cols = -(-n // scale.shape[0]), -(-k // scale.shape[1])
-        if "--block" in options:
-            rows = cols = int(options[options.index("--block") + 1])
-        elif scheme == "block":
-            rows = cols = 128
-        want = values * scale.repeat(rows, 0)[:n].repeat(cols, 1)[:, :k]
         worst = max(worst, (np.abs(got - want) / (np.abs(want).max() / 256)).max())
     assert worst <= 1.01, f"{folder.name}: weights in transformers differ from codes times scales: {worst} of a step of bf16"
     ids = torch.arange(16)[None]
@@ -318,15 +441,20 @@ def main():
     except ImportError as missing:
         print(f"SKIPPED: compressed-tensors' packer, and loading by transformers: {missing.name} is not installed")
         tools = False
+    torchao = tools and importlib.util.find_spec("torchao") is not None
+    if tools and not torchao:
+        print("SKIPPED: torchao's quantisers: it is not installed")
     with tempfile.TemporaryDirectory() as scratch:
         work = args.work or Path(scratch)
         source = make_model(work / "bf16")
+        activations = make_activations(work / "activations.safetensors", source)
         # compressed-tensors computes scales in the weight's own type: compared on weights of f32
         plain = work / "f32"
         save(plain, {name: tensor.astype(F32) for name, tensor in source.items()}, "F32")
         failed = 0
         for scheme, options, name in RUNS:
             out = work / name
+            options = [str(work / "activations.safetensors") if one == CALIBRATION else one for one in options]
             done = subprocess.run([args.ironcl, "quantize", work / "bf16", out, "--scheme", scheme, *options],
                                   capture_output=True, text=True)
             if done.returncode != 0:
@@ -334,8 +462,13 @@ def main():
                 failed += 1
                 continue
             try:
-                compared = check_formula(source, tensors_of(out), scheme, options)
+                made = tensors_of(out)
+                compared = check_formula(source, made, scheme, options)
                 text = f"{compared} bytes of codes and scales equal"
+                if "--calibration" in options:
+                    check_inputs(activations, made, scheme, options)
+                    text += ", static scales too"
+                check_back(args.ironcl, out, source, scheme, options)
                 if not tools:
                     print(f"{name:18} {text}")
                     continue
@@ -345,6 +478,10 @@ def main():
                 if packed is not None:
                     text += f"; {packed[0]} of {packed[1]} differ from compressed-tensors' packer"
                     assert packed[0] == 0, text
+                if torchao and name in ("mxfp8", "mxfp4", "nvfp4-modelopt"):
+                    packed = check_torchao(source, tensors_of(work / (name + "-f32")), scheme)
+                    text += f"; {packed[0]} of {packed[1]} differ from torchao's quantiser"
+                    assert packed[0] <= (packed[1] // 1000 if scheme == "nvfp4" else 0), text
                 text += "; " + check_loads(out, source, scheme, options)
                 print(f"{name:18} {text}")
             except (SystemExit, AssertionError, Exception) as error:  # noqa: BLE001
