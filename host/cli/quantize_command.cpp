@@ -105,7 +105,7 @@ class QuantizeCommand final : public Command {
     app.add_option("OUT", out_, "folder to create; it appears when it is complete")->option_text(" ")->required();
     add_option(app, "--scheme block|channel|tensor|mxfp8|mxfp4|nvfp4|none", texts_.scheme,
                "which elements share a scale; none: not quantised (default: block)");
-    add_block(app, "--block", block_, "block of scheme block (default: 128x128)");
+    add_block(app, "--block", texts_.block, "block of scheme block (default: 128x128)");
     add_option(app, "--type e4m3|e5m2|int8|bf16|f16|f32", texts_.type,
                "type of the codes (default: e4m3; mxfp4, nvfp4: e2m1; none: bf16)");
     add_option(app, "--scale-type f32|bf16|e8m0", texts_.scale_type,
@@ -128,7 +128,6 @@ class QuantizeCommand final : public Command {
   }
 
   ExitStatus run() override {
-    texts_.block = block_.value_or(numerics::ScaleGrid{0, 0});
     quantize::Request request{.in = in_, .out = out_, .format = {}, .keep = keep_, .threads = threads_};
     try {
       request.format = make_format(texts_);
@@ -185,6 +184,7 @@ class QuantizeCommand final : public Command {
     for (const quantize::Kept& one : plan.kept) kept[one.why].push_back(one.name);
     for (const auto& [why, names] : kept)
       text += fmt::format("  stays, {}: {}\n", why, checkpoint::list_names(names, 4));
+    for (const std::string& entry : plan.unmatched) text += fmt::format("  --keep {} matches no weight\n", entry);
     if (!conversion.left_behind().empty())
       text += fmt::format("  not copied, weights of another form: {}\n",
                           checkpoint::list_names(conversion.left_behind(), 4));
@@ -229,7 +229,6 @@ class QuantizeCommand final : public Command {
             {"layers", report::to_json(losses)}};
   }
 
-  std::optional<numerics::ScaleGrid> block_;
   std::string in_, out_, device_, calibration_, clip_ = "amax", json_;
   quantize::FormatTexts texts_{.scheme = "block"};
   std::vector<std::string> keep_;

@@ -102,13 +102,16 @@ float Magnitudes::clip(const ClipRule& rule, DType code) const {
 
 InputClips calibrate(const std::filesystem::path& activations, const ClipRule& rule, DType code) {
   std::map<std::string, Magnitudes> modules;
+  InputClips clips;
   std::vector<float> values;
   for (const std::filesystem::path& path : files_of(activations)) {
     const auto file = checkpoint::SafetensorsFile::open(path);
     for (const checkpoint::Tensor& tensor : file.tensors()) {
       if (!numerics::is_float(tensor.dtype))
         throw Error(ErrorKind::dtype, tensor, "is {}, expected activations of F32, F16 or BF16", tensor.dtype_name);
-      Magnitudes& magnitudes = modules[module_of(tensor.name)];
+      const std::string module = module_of(tensor.name);
+      Magnitudes& magnitudes = modules[module];
+      clips[module].k = tensor.shape.empty() ? 1 : tensor.shape.back();
       for (std::int64_t at = 0; at < tensor.elements(); at += kPiece) {
         values.resize(static_cast<std::size_t>(std::min(kPiece, tensor.elements() - at)));
         numerics::decode(tensor.dtype, tensor.data.data() + numerics::bytes_of(tensor.dtype, at),
@@ -119,11 +122,10 @@ InputClips calibrate(const std::filesystem::path& activations, const ClipRule& r
         throw Error(ErrorKind::value, tensor, "has a NaN or an infinity; record activations without");
     }
   }
-  InputClips clips;
   for (const auto& [name, magnitudes] : modules) {
     const float clip = magnitudes.clip(rule, code);
     if (clip == 0) throw Error(ErrorKind::value, activations, name, "is all zeros and gives no scale");
-    clips[name] = clip;
+    clips[name].largest = clip;
   }
   return clips;
 }

@@ -325,7 +325,7 @@ struct Conversion::State {
                         {"bytes", file.file_size()},
                         {"written", fs::last_write_time(file.path()).time_since_epoch().count()}});
     json::object clips;
-    for (const auto& [name, clip] : request.clips) clips[name] = report::exact_number(clip);
+    for (const auto& [name, clip] : request.clips) clips[name] = report::exact_number(clip.largest);
     return {{"scheme", request.format.name},
             {"format", describe(request.format)},
             {"keep", keep},

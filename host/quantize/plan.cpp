@@ -63,7 +63,7 @@ class Planner {
  public:
   Planner(const Checkpoint& checkpoint, const Format& format, const std::vector<std::string>& keep,
           const InputClips& clips)
-      : checkpoint_(checkpoint), keep_(keep), clips_(clips) {
+      : checkpoint_(checkpoint), keep_entries_(keep), keep_(keep), clips_(clips) {
     plan_.format = std::make_shared<const Format>(format);
     plan_.plain = std::make_shared<const Format>(make_format({.scheme = "none"}));
   }
@@ -75,6 +75,11 @@ class Planner {
     std::ranges::sort(plan_.ignored, checkpoint::natural_less);
     plan_.ignored.erase(std::unique(plan_.ignored.begin(), plan_.ignored.end()), plan_.ignored.end());
     check_clips();
+    for (const std::string& entry : keep_entries_)
+      if (std::ranges::none_of(plan_.kept, [names = ModuleNames({entry})](const Kept& one) {
+            return names.find(one.name) != nullptr;
+          }))
+        plan_.unmatched.push_back(entry);
     if (plan_.items() == 0)
       throw Error(ErrorKind::config, checkpoint_.path(), "",
                   plan_.format->scheme.quantized() ? "has no matrix to quantise; `ironcl inspect` lists what there is"
@@ -212,7 +217,13 @@ class Planner {
     item.weight = std::move(weight);
     if (item.weight.layer != nullptr && plan_.format->scheme.quantized()) keep_converted(item);
     const auto clip = clips_.find(item.name);
-    if (clip != clips_.end() && item.format == plan_.format) item.input_clip = clip->second;
+    if (clip != clips_.end() && item.format == plan_.format) {
+      if (clip->second.k != item.weight.k)
+        throw Error(ErrorKind::shape, checkpoint_.path(), item.name,
+                    "takes inputs of {}, and those in --calibration have {}; they were recorded elsewhere",
+                    item.weight.k, clip->second.k);
+      item.input_clip = clip->second.largest;
+    }
     shard.items.push_back(std::move(item));
   }
 
@@ -245,6 +256,7 @@ class Planner {
   }
 
   const Checkpoint& checkpoint_;
+  const std::vector<std::string>& keep_entries_;
   ModuleNames keep_;
   const InputClips& clips_;
   std::unordered_map<std::string, std::vector<const LinearLayer*>> layers_;  ///< By the name of their weight.

@@ -56,18 +56,24 @@ struct Plan {
   std::shared_ptr<const Format> format, plain;  ///< plain: unquantised, for quantised layers that are to be kept.
   std::vector<Shard> shards;
   std::vector<Kept> kept;
-  std::vector<std::string> ignored;  ///< Modules that the result's config lists as not quantised.
-  bool converts = false;             ///< The input has quantised layers.
+  std::vector<std::string> unmatched;  ///< Entries of `keep` that no matrix has.
+  std::vector<std::string> ignored;    ///< Modules that the result's config lists as not quantised.
+  bool converts = false;               ///< The input has quantised layers.
 
   std::size_t items() const;
 };
 
-/// For each module, the largest magnitude that its static scale does not clip.
-using InputClips = std::map<std::string, float, std::less<>>;
+/// Of a module's inputs [..., k]: the largest magnitude that their static scale does not clip.
+struct InputClip {
+  float largest = 0;
+  std::int64_t k = 0;
+  bool operator==(const InputClip&) const = default;
+};
+using InputClips = std::map<std::string, InputClip, std::less<>>;
 
 /// Plans `checkpoint`, which must outlive the plan. `keep`: modules that stay besides embeddings, norms, routers,
 /// heads and vision parts (names as checkpoint::ModuleNames has them). Throws checkpoint::Error: a layer that cannot
-/// be read, nothing to do, a clip for a module that is not there or none for one that is.
+/// be read, nothing to do, a clip for a module that is not there or of another k, or none for one that is.
 Plan make_plan(const checkpoint::Checkpoint& checkpoint, const Format& format, const std::vector<std::string>& keep,
                const InputClips& clips);
 

@@ -176,9 +176,12 @@ Format make_format(const FormatTexts& texts) {
   const std::string type = texts.type == "int8" ? "i8" : texts.type;
   scheme.code = pick("--type", type, numerics::parse_dtype(type), row->codes, row->name);
   scheme.grid = row->grid;
-  if (texts.block != ScaleGrid{0, 0}) {
-    refuse(format.name != "block" && texts.block != row->grid, "--block: only scheme block has a size to choose");
-    scheme.grid = texts.block;
+  if (texts.block) {
+    refuse(format.name != "block" && *texts.block != row->grid, "--block: only scheme block has a size to choose");
+    refuse(
+        format.name == "block" && (texts.block->group_rows == 0 || texts.block->group_cols == 0),
+        "--block: its sizes are at least 1; one scale for each row is --scheme channel, one for all --scheme tensor");
+    scheme.grid = *texts.block;
   }
   refuse(format.name == "none" && !texts.scale_type.empty(), "--scale-type: scheme none has no scales");
   scheme.scale = format.name == "none" ? DType::none

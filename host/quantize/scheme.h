@@ -4,6 +4,7 @@
 #pragma once
 
 #include <boost/json/object.hpp>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -62,7 +63,7 @@ struct Format {
 /// The texts of a command line; empty ones take the scheme's default.
 struct FormatTexts {
   std::string scheme, dialect = {}, type = {}, scale_type = {};
-  ScaleGrid block{0, 0};  ///< {0, 0}: not said.
+  std::optional<ScaleGrid> block = {};
 };
 
 /// Throws std::invalid_argument: what cannot be combined, and what can.

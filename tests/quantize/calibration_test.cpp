@@ -53,7 +53,7 @@ TEST(Calibration, CountsAllTensorsOfAModuleTogether) {
                    {OwnTensor("m.q_proj", {2, 2}, {1, 2, 3, -4}), OwnTensor("m.up_proj.input", {1, 1}, {7})});
   checkpoint::save(dir / "b.safetensors", {OwnTensor("m.q_proj.input.1", {1, 2}, {5, 0})});
   const InputClips clips = calibrate(dir.path(), {}, DType::e4m3fn);
-  EXPECT_EQ(clips, (InputClips{{"m.q_proj", 5}, {"m.up_proj", 7}}));
+  EXPECT_EQ(clips, (InputClips{{"m.q_proj", {5, 2}}, {"m.up_proj", {7, 1}}}));
 }
 
 TEST(Calibration, RefusesWhatNoScaleFollowsFrom) {

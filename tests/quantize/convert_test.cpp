@@ -86,11 +86,11 @@ TEST(QuantizeFolder, TheReaderTakesEveryFormatThatItReads) {
     ScaleGrid grid;
     checkpoint::ActivationScheme activations;
   };
-  const InputClips clips = {{kLayer + "down_proj", 3.0f}, {kLayer + "experts.0.up_proj", 5.0f}};
+  const InputClips clips = {{kLayer + "down_proj", {3, 320}}, {kLayer + "experts.0.up_proj", {5, 64}}};
   using enum checkpoint::ActivationScheme;
   const std::vector<Case> cases = {
       {{.scheme = "block"}, {}, {128, 128}, dynamic},
-      {{.scheme = "block", .scale_type = "bf16", .block = {32, 32}}, {}, {32, 32}, dynamic},
+      {{.scheme = "block", .scale_type = "bf16", .block = ScaleGrid{32, 32}}, {}, {32, 32}, dynamic},
       {{.scheme = "block", .scale_type = "e8m0"}, {}, {128, 128}, dynamic},
       {{.scheme = "block", .type = "e5m2"}, {}, {128, 128}, dynamic},
       {{.scheme = "block", .type = "int8"}, {}, {128, 128}, dynamic},
@@ -283,7 +283,7 @@ TEST(QuantizeFolder, StackedExpertsOfFloatsAndOfCodesGiveTheSameMatrices) {
   down.tensor.shape = {3, 64, 32};
   const Model model({up, down}, kConfig);
   const TempDir dir;
-  run(model.dir.path(), dir / "fp8", {.scheme = "block", .block = {16, 16}});
+  run(model.dir.path(), dir / "fp8", {.scheme = "block", .block = ScaleGrid{16, 16}});
   const Checkpoint fp8 = Checkpoint::open(dir / "fp8");
   ASSERT_EQ(fp8.layers().size(), 9u);
   std::vector<float> before(32 * 64);

@@ -71,6 +71,8 @@ TEST(QuantizePlan, EmbeddingsNormsRoutersAndHeadsStayAndAreNamed) {
   EXPECT_EQ(
       kept(plan_of(model, {.scheme = "block"}, {"model.layers.0.mlp.gate_proj"})).at("model.layers.0.mlp.gate_proj"),
       "--keep model.layers.0.mlp.gate_proj");
+  EXPECT_EQ(plan_of(model, {.scheme = "block"}, {"*experts*", "gate_porj", "conv"}).unmatched,
+            std::vector<std::string>{"gate_porj"});
 }
 
 TEST(QuantizePlan, NamesTensorsAsEachDialectDoes) {
@@ -89,14 +91,14 @@ TEST(QuantizePlan, NamesTensorsAsEachDialectDoes) {
   EXPECT_EQ(outputs(plan_of(model, {.scheme = "nvfp4"})),
             (Names{"a.weight_packed U8 130 32", "a.weight_scale F8_E4M3 130 4", "a.weight_global_scale F32 1"}));
   EXPECT_EQ(
-      outputs(plan_of(model, {.scheme = "nvfp4", .dialect = "modelopt"}, {}, {{"a", 3.0f}})),
+      outputs(plan_of(model, {.scheme = "nvfp4", .dialect = "modelopt"}, {}, {{"a", {3, 64}}})),
       (Names{"a.weight U8 130 32", "a.weight_scale F8_E4M3 130 4", "a.weight_scale_2 F32", "a.input_scale F32"}));
 }
 
 TEST(QuantizePlan, StackedExpertsBecomeTheNamesThatAllEnginesReadWhereTheirSizesTellTheOrder) {
   const std::string base = "model.layers.0.mlp.experts.";
   const Model model({matrix(base + "gate_up_proj", {2, 96, 64}), matrix(base + "down_proj", {2, 64, 48})}, "{}");
-  const auto names = outputs(plan_of(model, {.scheme = "block", .block = {32, 32}}));
+  const auto names = outputs(plan_of(model, {.scheme = "block", .block = ScaleGrid{32, 32}}));
   EXPECT_EQ(names.size(), 12u);
   for (const std::string expert : {"0.", "1."})
     for (const char* text : {"gate_proj.weight F8_E4M3 48 64", "up_proj.weight F8_E4M3 48 64",
@@ -127,15 +129,20 @@ TEST(QuantizePlan, EveryQuantisedLayerNeedsItsClipAndNoOther) {
   const FormatTexts tensor{.scheme = "tensor"};
   checkpoint::expect_throw(
       [&] {
-        plan_of(model, tensor, {}, {{"a", 1.0f}});
+        plan_of(model, tensor, {}, {{"a", {1, 64}}});
       },
       ErrorKind::not_found, model.dir.path(), "b", {"--calibration", "--keep b"});
   checkpoint::expect_throw(
       [&] {
-        plan_of(model, tensor, {}, {{"a", 1.0f}, {"b", 1.0f}, {"c", 1.0f}});
+        plan_of(model, tensor, {}, {{"a", {1, 64}}, {"b", {1, 64}}, {"c", {1, 64}}});
       },
       ErrorKind::not_found, model.dir.path(), "c", {"no layer of that name"});
-  EXPECT_EQ(plan_of(model, tensor, {"b"}, {{"a", 1.0f}}).items(), 1u);
+  checkpoint::expect_throw(
+      [&] {
+        plan_of(model, tensor, {}, {{"a", {1, 64}}, {"b", {1, 32}}});
+      },
+      ErrorKind::shape, model.dir.path(), "b", {"inputs of 64", "have 32"});
+  EXPECT_EQ(plan_of(model, tensor, {"b"}, {{"a", {1, 64}}}).items(), 1u);
 }
 
 TEST(QuantizePlan, SaysWhatCannotBeCombined) {
@@ -149,7 +156,9 @@ TEST(QuantizePlan, SaysWhatCannotBeCombined) {
   has(refused({.scheme = "channel", .dialect = "fp8"}), "scheme channel has compressed-tensors, modelopt");
   has(refused({.scheme = "mxfp8", .type = "e5m2"}), "scheme mxfp8 has e4m3fn");
   has(refused({.scheme = "mxfp8", .scale_type = "f32"}), "scheme mxfp8 has e8m0");
-  has(refused({.scheme = "channel", .block = {64, 64}}), "only scheme block");
+  has(refused({.scheme = "channel", .block = ScaleGrid{64, 64}}), "only scheme block");
+  for (const ScaleGrid grid : {ScaleGrid{0, 0}, {1, 0}, {0, 128}})
+    has(refused({.scheme = "block", .block = grid}), "one scale for each row is --scheme channel");
   has(refused({.scheme = "block", .dialect = "compressed-tensors", .type = "int8"}), "blockwise_int8");
   has(refused({.scheme = "block", .dialect = "modelopt", .type = "e5m2"}), "e4m3 alone");
   has(refused({.scheme = "none", .scale_type = "f32"}), "no scales");
