@@ -9,14 +9,10 @@
 #include "host/checkpoint/safetensors_header.h"
 
 namespace ironcl::checkpoint {
-namespace {
 
 namespace fs = std::filesystem;
 namespace json = boost::json;
 
-constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
-
-/// Files of `folder` whose names end so, sorted.
 std::vector<std::string> files_ending(const fs::path& folder, std::string_view suffix) {
   std::vector<std::string> names;
   std::error_code ec;
@@ -28,6 +24,10 @@ std::vector<std::string> files_ending(const fs::path& folder, std::string_view s
   std::ranges::sort(names, natural_less);
   return names;
 }
+
+namespace {
+
+constexpr std::string_view kIndexSuffix = ".safetensors.index.json";
 
 void add_file(Folder& folder, const fs::path& path) {
   folder.files.push_back(SafetensorsFile::open(path));

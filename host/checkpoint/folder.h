@@ -21,6 +21,9 @@ struct Folder {
   std::map<std::string, const Tensor*, std::less<>> tensors;
 };
 
+/// Names of the files of `folder` that end so, sorted; not hidden ones. Throws Error: io.
+std::vector<std::string> files_ending(const std::filesystem::path& folder, std::string_view suffix);
+
 /// Opens the files of `path`: a folder, or one safetensors file with the configs that lie beside it.
 /// Throws Error as Checkpoint::open.
 Folder open_folder(const std::filesystem::path& path);

@@ -211,11 +211,8 @@ class QuantizeCommand final : public Command {
   }
 
   json::object report_of(const Conversion& conversion, const report::Table& losses) const {
-    json::array kept, left, resumed, spoiled;
+    json::array kept;
     for (const quantize::Kept& one : conversion.plan().kept) kept.push_back({{"name", one.name}, {"why", one.why}});
-    for (const std::string& name : conversion.left_behind()) left.emplace_back(name);
-    for (const std::string& name : conversion.resumed()) resumed.emplace_back(name);
-    for (const std::string& name : conversion.spoiled()) spoiled.emplace_back(name);
     return {{"in", in_},
             {"out", out_},
             {"format", describe(*conversion.plan().format)},
@@ -223,9 +220,9 @@ class QuantizeCommand final : public Command {
             {"input_bytes", conversion.input_bytes()},
             {"output_bytes", conversion.output_bytes()},
             {"kept", kept},
-            {"not_copied", left},
-            {"resumed", resumed},
-            {"not_finite", spoiled},
+            {"not_copied", json::value_from(conversion.left_behind())},
+            {"resumed", json::value_from(conversion.resumed())},
+            {"not_finite", json::value_from(conversion.spoiled())},
             {"layers", report::to_json(losses)}};
   }
 

@@ -6,6 +6,7 @@
 #include "backends/numerics/casts.h"
 #include "backends/numerics/quantize.h"
 #include "backends/words.h"
+#include "host/checkpoint/folder.h"
 
 namespace ironcl::quantize {
 namespace {
@@ -27,11 +28,9 @@ std::string module_of(std::string name) {
 std::vector<std::filesystem::path> files_of(const std::filesystem::path& path) {
   if (!std::filesystem::is_directory(path)) return {path};
   std::vector<std::filesystem::path> files;
-  for (const auto& entry : std::filesystem::directory_iterator(path))
-    if (entry.path().extension() == ".safetensors") files.push_back(entry.path());
+  for (const std::string& name : checkpoint::files_ending(path, ".safetensors")) files.push_back(path / name);
   if (files.empty())
     throw Error(ErrorKind::not_found, path, "", "has no *.safetensors; activations are expected there");
-  std::ranges::sort(files);
   return files;
 }
 

@@ -4,11 +4,9 @@
 #include <atomic>
 #include <bit>
 #include <boost/algorithm/string/replace.hpp>
-#include <boost/asio/post.hpp>
-#include <boost/asio/thread_pool.hpp>
 #include <boost/interprocess/sync/file_lock.hpp>
 #include <cmath>
-#include <exception>
+#include <future>
 #include <thread>
 
 #include "backends/numerics/casts.h"
@@ -40,24 +38,20 @@ constexpr std::array<std::string_view, 6> kConfigs = {
     "quantize_config.json", "quanto_qmap.json",     "quant_model_description.json"};
 constexpr std::array<std::string_view, 3> kConv1D = {"gpt2", "openai-gpt", "imagegpt"};
 
-/// Calls task(i) for 0 <= i < count on `threads` threads; the first exception is thrown when all have stopped.
+/// Calls task(i) for 0 <= i < count on `threads` threads; one of their exceptions is thrown when all have stopped.
 void parallel(unsigned threads, std::size_t count, const std::function<void(std::size_t)>& task) {
   std::atomic<std::size_t> next{0};
-  std::exception_ptr failure;
-  std::mutex mutex;
-  boost::asio::thread_pool pool(threads);
-  for (unsigned i = 0; i < threads; ++i)
-    boost::asio::post(pool, [&] {
-      try {
-        for (std::size_t at = next++; at < count; at = next++) task(at);
-      } catch (...) {
-        next = count;
-        const std::lock_guard lock(mutex);
-        if (!failure) failure = std::current_exception();
-      }
-    });
-  pool.join();
-  if (failure) std::rethrow_exception(failure);
+  const auto work = [&] {
+    try {
+      for (std::size_t at = next++; at < count; at = next++) task(at);
+    } catch (...) {
+      next = count;
+      throw;
+    }
+  };
+  std::vector<std::future<void>> workers;  // each waits for its thread where it goes
+  for (unsigned i = 0; i < threads; ++i) workers.push_back(std::async(std::launch::async, work));
+  for (std::future<void>& worker : workers) worker.get();
 }
 
 /// Rows of a weight, or bytes of a tensor that stays.
@@ -119,10 +113,7 @@ struct Buffers {
   }
 };
 
-Buffers& buffers() {
-  thread_local Buffers mine;
-  return mine;
-}
+thread_local Buffers buffers;
 
 bool is_one_of(const auto& list, std::string_view name) { return std::ranges::find(list, name) != list.end(); }
 
@@ -237,7 +228,7 @@ struct Conversion::State {
     std::mutex mutex;
     parallel(request.threads, tasks.size(), [&](std::size_t i) {
       const Task& task = tasks[i];
-      const auto x = buffers().values(buffers().x, task);
+      const auto x = buffers.values(buffers.x, task);
       task.item->weight.read(task.first, task.rows, x);
       const std::uint32_t bits = numerics::largest_magnitude_bits(x);
       const std::lock_guard lock(mutex);
@@ -279,9 +270,9 @@ struct Conversion::State {
   void write_stripe(checkpoint::SafetensorsWriter& writer, const Task& task, float amax) const {
     const Item& item = *task.item;
     const Extent extent = extent_of(task);
-    const auto x = buffers().values(buffers().x, task);
+    const auto x = buffers.values(buffers.x, task);
     item.weight.read(task.first, task.rows, x);
-    const Encoded out{Buffers::bytes(buffers().codes, extent.codes), Buffers::bytes(buffers().scales, extent.scales)};
+    const Encoded out{Buffers::bytes(buffers.codes, extent.codes), Buffers::bytes(buffers.scales, extent.scales)};
     const Scheme& scheme = item.format->scheme;
     if (request.encoder && item.format == plan.format)
       request.encoder(x, task.rows, item.weight.k, out);
@@ -318,8 +309,7 @@ struct Conversion::State {
 
   /// What a run was asked for and of which files; another one's OUT.part is not gone on with.
   json::object wishes() const {
-    json::array keep, inputs;
-    for (const std::string& entry : request.keep) keep.emplace_back(entry);
+    json::array inputs;
     for (const auto& file : folder.files)
       inputs.push_back({{"file", file.path().filename().string()},
                         {"bytes", file.file_size()},
@@ -328,7 +318,7 @@ struct Conversion::State {
     for (const auto& [name, clip] : request.clips) clips[name] = report::exact_number(clip.largest);
     return {{"scheme", request.format.name},
             {"format", describe(request.format)},
-            {"keep", keep},
+            {"keep", json::value_from(request.keep)},
             {"input", fs::weakly_canonical(request.in).string()},
             {"files", inputs},
             {"clips", clips}};
@@ -492,7 +482,7 @@ std::vector<LayerLoss> Conversion::verify(const Progress& progress) const {
         const Item& item = *task.item;
         const Scheme& scheme = item.format->scheme;
         const Extent extent = extent_of(task);
-        const auto x = buffers().values(buffers().x, task), y = buffers().values(buffers().y, task);
+        const auto x = buffers.values(buffers.x, task), y = buffers.values(buffers.y, task);
         item.weight.read(task.first, task.rows, x);
         const auto part = [](const Tensor& tensor, std::int64_t begin, std::int64_t count) {
           return tensor.data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));

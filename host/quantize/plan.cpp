@@ -33,7 +33,6 @@ const std::vector<Kind>& kept_kinds() {
 }
 
 constexpr std::string_view kWeight = ".weight", kGateUp = "gate_up_proj";
-constexpr const char* kNoMatrix = "not a linear module's matrix";
 
 /// What every engine makes of modules that are rows of one matrix, and the last parts of their names.
 struct Fused {
@@ -120,10 +119,7 @@ class Planner {
         continue;
       } else if (const std::string why = why_kept(tensor); !why.empty()) {
         shard.copies.push_back(&tensor);
-        if (why == kNoMatrix)
-          plan_.kept.push_back({tensor.name, why});
-        else if (why != "-")
-          keep(module_of(tensor), why);
+        if (why != "-") keep(module_of(tensor), why);
       } else if (is_stack(tensor)) {
         const std::size_t last = tensor.name.rfind('.') + 1;
         for (std::int64_t expert = 0; expert < tensor.shape[0]; ++expert)
@@ -156,7 +152,8 @@ class Planner {
     const bool stack = is_stack(tensor);
     if (!scheme.quantized() || tensor.elements() == 0) return "-";
     if (tensor.shape.size() < 2) return "-";
-    if (!stack && (tensor.shape.size() != 2 || !tensor.name.ends_with(kWeight))) return kNoMatrix;
+    if (!stack && (tensor.shape.size() != 2 || !tensor.name.ends_with(kWeight)))
+      return "not a linear module's matrix";
     const std::string module = module_of(tensor);
     if (const std::string* entry = keep_.find(module)) return fmt::format("--keep {}", *entry);
     for (const Kind& kind : kept_kinds())

@@ -103,12 +103,6 @@ json::object input_args(const Format& format, bool static_inputs) {
   return args;
 }
 
-json::array names(const std::vector<std::string>& list) {
-  json::array all;
-  for (const std::string& name : list) all.emplace_back(name);
-  return all;
-}
-
 }  // namespace
 
 std::string_view Format::codes_leaf() const noexcept {
@@ -210,7 +204,7 @@ json::object quantization_config(const Format& format, const std::vector<std::st
     config["weight_block_size"] = nullptr;
     if (format.name == "block") config["weight_block_size"] = {scheme.grid.group_rows, scheme.grid.group_cols};
     if (scheme.scale == DType::e8m0) config["scale_fmt"] = "ue8m0";
-    config["modules_to_not_convert"] = names(ignored);
+    config["modules_to_not_convert"] = json::value_from(ignored);
     return config;
   }
   json::object inputs = input_args(format, static_inputs);
@@ -222,7 +216,7 @@ json::object quantization_config(const Format& format, const std::vector<std::st
     return {{"quant_method", "modelopt"},
             {"quant_algo", json::string_view(row.algorithm.data(), row.algorithm.size())},
             {"producer", hf_quant_config(format, ignored).at("producer")},
-            {"ignore", names(ignored)}};
+            {"ignore", json::value_from(ignored)}};
   }
   const std::string_view name = scheme.code == DType::i8 ? "int-quantized" : row.ct_format;
   const json::string_view ct_format(name.data(), name.size());
@@ -230,14 +224,14 @@ json::object quantization_config(const Format& format, const std::vector<std::st
   group["format"] = ct_format;
   return {{"quant_method", "compressed-tensors"}, {"format", ct_format},
           {"quantization_status", "compressed"},  {"config_groups", {{"group_0", std::move(group)}}},
-          {"kv_cache_scheme", nullptr},           {"ignore", names(ignored)}};
+          {"kv_cache_scheme", nullptr},           {"ignore", json::value_from(ignored)}};
 }
 
 json::object hf_quant_config(const Format& format, const std::vector<std::string>& ignored) {
   const std::string_view algorithm = row_of(format).algorithm;
   json::object quantization = {{"quant_algo", json::string_view(algorithm.data(), algorithm.size())},
                                {"kv_cache_quant_algo", nullptr},
-                               {"exclude_modules", names(ignored)}};
+                               {"exclude_modules", json::value_from(ignored)}};
   if (format.scheme.global) quantization["group_size"] = format.scheme.grid.group_cols;
   // Engines look for the producer's name.
   return {{"producer", {{"name", "modelopt"}, {"version", "0.47.0"}}}, {"quantization", std::move(quantization)}};
