@@ -17,6 +17,15 @@ import sys
 
 # A file that OLD has under another name.
 RENAMED = {"schedule.cl": "deal.cl", "scheduled.cl": "dealt.cl", "schedule_rows.cl": "deal_rows.cl"}
+# What the host sets of every kernel, and files that differ.
+USUAL = dict.fromkeys(
+    ("A_SCALE_ROWS", "A_SCALE_TYPE", "B_SCALE_TYPE", "CORES", "D_TYPE", "LANES", "SCALE_TYPE", "SCORE", "SOURCE", "TILE_FORM",
+     "X_TYPE", "Y_TYPE", "LOGITS_TYPE"), "1") | dict.fromkeys(
+    ("ADD_TYPE", "BEST_OF_TWO", "BIAS_TYPE", "EXACT_DIVIDE", "FMA_DIVIDE", "HAS_BIAS", "NORMALIZE", "PERSISTENT_GROUPS",
+     "POWER_OF_TWO", "SHARED_GATE", "WEIGH_ADD"), "0") | dict.fromkeys(
+    ("A_SCALE_COLS", "B_SCALE_COLS", "B_SCALE_ROWS", "D_SCALE_COLS", "GROUP", "GROUP_COLS"), "128") | {
+    "A_TYPE": "4", "B_TYPE": "4", "CODE": "4", "FLOOR_BITS": "0u", "SCHEDULED_ROWS": "256", "TILE": "8", "WIDTH": "16"}
+OF_FILE = {"activate.cl": {"GROUPED": "0"}, "ceilings.cl": {"CHAINS": "16", "VEC": "4"}}
 PTX = ["PTX_SM_80=1", "PTX_SM_89=1", "PTX_SM_90=1", "USE_FMA=1", "HALF_BITS=1"]
 TYPES = {"gemm_wave.cl": [[], ["A_TYPE=5"], ["A_TYPE=7", "B_TYPE=7"]],
          "gemm_wgmma_fp8.cl": [[], ["A_TYPE=7", "B_TYPE=7", "TILE_N=128"]]}
@@ -36,6 +45,16 @@ def text_of(folder, file, seen):
             seen.add(match[1])
             lines.append(text_of(folder, match[1], seen))
     return "\n".join(lines) + "\n"
+
+
+def settings(folder, file, defines):
+    """All that the host sets: the usual, the first row of the head's table of tunables, and `defines` over them."""
+    found = USUAL | OF_FILE.get(file, {})
+    path = folder / file
+    table = re.search(r"^// Tunable .*\n((?:// [A-Z_]+ +[0-9]+  .*\n)+)", path.read_text() if path.exists() else "", re.M)
+    if table:
+        found |= dict(re.findall(r"^// ([A-Z_]+) +([0-9]+)  ", table[1], re.M))
+    return found | dict(define.split("=") for define in defines)
 
 
 def configurations(file):
@@ -76,7 +95,7 @@ class Driver:
         """The program's binary; the compiler's log where it does not build."""
         text = ctypes.c_char_p(source.encode())
         program = ctypes.c_void_p(self.cl.clCreateProgramWithSource(self.context, 1, ctypes.byref(text), None, None))
-        options = " ".join("-D " + define for define in defines).encode()
+        options = " ".join(f"-D {name}={value}" for name, value in defines.items()).encode()
         failed = self.cl.clBuildProgram(program, 1, ctypes.byref(self.device), options, None, None)
         size = ctypes.c_size_t()
         if failed:
@@ -110,7 +129,7 @@ def main():
             continue
         counts = {}
         for number, defines in enumerate(configurations(path.name)):
-            built = [driver.build(text_of(folder, path.name, {path.name}), defines)
+            built = [driver.build(text_of(folder, path.name, {path.name}), settings(arguments.new, path.name, defines))
                      for folder in (arguments.old, arguments.new)]
             failed = [text.startswith("does not build") for text in built]
             word = "same" if built[0] == built[1] else "refused by both" if all(failed) else "DIFFERENT"

@@ -12,19 +12,6 @@
 #include "cache_hints.cl"
 #include "fp8.cl"
 
-#ifndef TILE
-#define TILE 8
-#endif
-#ifndef GROUP
-#define GROUP 128
-#endif
-#ifndef TILE_FORM
-#define TILE_FORM 1
-#endif
-#ifndef B_TYPE
-#define B_TYPE 4
-#endif
-
 #if TILE_FORM == TYPE_F32
 #define RUN 16
 #define TILE_OF(tile, tiles, k_pad, k) ((ulong)(tile) * (ulong)(k_pad) * TILE + (ulong)(k) * TILE)

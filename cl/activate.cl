@@ -3,7 +3,7 @@
 // Only the rows that an expert has are read and written; how many those are is read on the device. A work-group makes a scale group (of
 // an unquantised Y: GROUP_COLS columns) of a row at a time, and takes such units in turn.
 //
-// Tunable     default  values       meaning
+// Tunable     usual    values       meaning
 // LANES       1        1 to 64      work-items; 1 works on vectors of 16
 // Set by the host: those of quantizer.cl where CODE is not 0 (SOURCE is not used), and
 // CODE        0        0 4 5 7      0: Y is of type Y_TYPE
@@ -12,10 +12,7 @@
 // ACTIVATION  1        1 2          silu, swiglu_oai
 // GROUP_COLS  128                   columns of a scale group
 // GROUPED     0        0 1 2        no counts; contiguous; masked
-// Local memory: min(GROUP_COLS, 1024) * 4 B + LANES * 12 B = 524 B with the defaults.
-#ifndef CODE
-#define CODE 0
-#endif
+// Local memory: min(GROUP_COLS, 1024) * 4 B + LANES * 12 B = 524 B as usual.
 #include "arguments.cl"
 #include "fp8.cl"
 #include "activation.cl"
@@ -23,21 +20,6 @@
 #include "quantizer.cl"
 #endif
 
-#ifndef LANES
-#define LANES 1
-#endif
-#ifndef X_TYPE
-#define X_TYPE 1
-#endif
-#ifndef Y_TYPE
-#define Y_TYPE 1
-#endif
-#ifndef GROUP_COLS
-#define GROUP_COLS 128
-#endif
-#ifndef GROUPED
-#define GROUPED 0
-#endif
 #define CHUNK (GROUP_COLS < 1024 ? GROUP_COLS : 1024)  // Of a wider group values are made twice.
 #define IN_VECTORS ((CHUNK + 15) / 16 * 16)
 
@@ -82,10 +64,7 @@ static inline uint make_values(__local float* values, int lane, int count, float
 }
 
 // gate, up, y: rows apart by their ld. scales: rows lds apart. counts: rows of each of `matrices`, from counts_at on. Masked: `rows` of each.
-__kernel __attribute__((reqd_work_group_size(LANES, 1, 1)))
-#if defined(MIN_VECTOR_WIDTH)
-__attribute__((min_vector_width(512)))
-#endif
+__kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) WIDE_VECTORS
 void activate(PARAMETERS(ACTIVATE_LIST)) {
   __local float values[IN_VECTORS] __attribute__((aligned(64)));
   __local long sums[LANES];

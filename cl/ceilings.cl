@@ -2,26 +2,14 @@
 // ceilings.cl: what a device can do at most, for shares in reports. Run by backends/opencl/ceilings.cpp.
 // multiply_add: CHAINS independent chains of VEC-wide f32 multiply-adds a work-item, `steps` long: 2 * VEC * CHAINS * steps
 //   operations. copy: each work-item copies `count` vectors of 16 B, `stride` vectors apart.
-// Set by the host: VEC (1 4 8 16), CHAINS (8 16), WIDE (1: the attribute that keeps wide vectors whole is understood).
+// Set by the host: VEC (1 4 8 16), CHAINS (8 16).
 #include "arguments.cl"
 #include "fp8.cl"
 
-#ifndef VEC
-#define VEC 4
-#endif
-#ifndef CHAINS
-#define CHAINS 16
-#endif
-#ifndef WIDE
-#define WIDE 0
-#endif
-
-#define PASTE_(a, b) a##b
-#define PASTE(a, b) PASTE_(a, b)
 #if VEC == 1
 typedef float vec;
 #else
-typedef PASTE(float, VEC) vec;
+typedef JOIN(float, VEC) vec;
 #endif
 
 #define CHAINS_8(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
@@ -31,10 +19,7 @@ typedef PASTE(float, VEC) vec;
 #define ALL_CHAINS(X) CHAINS_8(X)
 #endif
 
-#if WIDE
-__attribute__((min_vector_width(512)))
-#endif
-__kernel void multiply_add(PARAMETERS(MULTIPLY_ADD_LIST)) {
+__kernel WIDE_VECTORS void multiply_add(PARAMETERS(MULTIPLY_ADD_LIST)) {
   // Named, not an array: some compilers keep arrays of vectors in memory.
 #define START(i) vec sum##i = (vec)((float)(i + (int)get_global_id(0)));
   ALL_CHAINS(START)

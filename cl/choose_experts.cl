@@ -4,33 +4,15 @@
 // last, then the smaller id), so that the choice depends on nothing but the scores. One work-group makes one token; of a single token it
 // sorts the slots as well (sort_rows.cl), which saves a launch.
 //
-// Tunable  default  values      meaning
+// Tunable  usual    values      meaning
 // LANES    1        1 to 256    work-items; they take experts in turn
 // Set by the host:
 // LOGITS_TYPE  1  0 1 2 3       f32, f16, bf16; 0: there are none
 // SCORE        1  0 to 3        softmax, sigmoid, sqrt of softplus; 0: ids are given
 // HAS_BIAS, NORMALIZE, SHARED_GATE, BEST_OF_TWO  0  0 1
-// Local memory: LANES * 16 B = 16 B with the defaults; and LANES * 12 B of sort_rows, the other kernel of the file.
+// Local memory: LANES * 16 B = 16 B as usual; and LANES * 12 B of sort_rows, the other kernel of the file.
 #include "fp8.cl"
 #include "sort_rows.cl"
-#ifndef LOGITS_TYPE
-#define LOGITS_TYPE 1
-#endif
-#ifndef SCORE
-#define SCORE 1
-#endif
-#ifndef HAS_BIAS
-#define HAS_BIAS 0
-#endif
-#ifndef NORMALIZE
-#define NORMALIZE 0
-#endif
-#ifndef SHARED_GATE
-#define SHARED_GATE 0
-#endif
-#ifndef BEST_OF_TWO
-#define BEST_OF_TWO 0
-#endif
 
 static inline float sigmoid(float x) { return 1.0f / (1.0f + exp(-x)); }
 static inline bool is_nan(float x) { return (as_uint(x) & 0x7fffffffu) > 0x7f800000u; }

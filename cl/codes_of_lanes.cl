@@ -8,9 +8,6 @@
 #ifdef D_SCALE_TYPE
 #include "code_pairs.cl"
 
-#ifndef D_SCALE_COLS
-#define D_SCALE_COLS 128
-#endif
 #if defined(ACTIVATION) && !defined(HOLDS_D)
 #define HELD_OF_D(columns) OF_D(columns)
 #else

@@ -3,7 +3,7 @@
 // sum is rounded to f32 and nothing is fused: the same bits on every device. A slot whose row is outside of X is not read.
 // A work-item makes WIDTH columns of a token.
 //
-// Tunable  default  values   meaning
+// Tunable  usual    values   meaning
 // WIDTH    16       1 16     columns of a work-item; 16 works on vectors
 // Set by the host:
 // X_TYPE, Y_TYPE  1  1 2 3     f32, f16, bf16
@@ -13,27 +13,7 @@
 #include "arguments.cl"
 #include "fp8.cl"
 
-#ifndef WIDTH
-#define WIDTH 16
-#endif
-#ifndef X_TYPE
-#define X_TYPE 1
-#endif
-#ifndef Y_TYPE
-#define Y_TYPE 1
-#endif
-#ifndef ADD_TYPE
-#define ADD_TYPE 0
-#endif
-#ifndef WEIGH_ADD
-#define WEIGH_ADD 0
-#endif
-
-__kernel
-#if defined(MIN_VECTOR_WIDTH)
-__attribute__((min_vector_width(512)))
-#endif
-void combine(PARAMETERS(COMBINE_LIST)) {
+__kernel WIDE_VECTORS void combine(PARAMETERS(COMBINE_LIST)) {
   const int first = (int)get_global_id(0) * WIDTH, token = (int)get_global_id(1);
   if (token >= tokens || first >= cols) return;
   __global const int* own_rows = rows + rows_at + (ulong)token * (ulong)top_k;

@@ -9,9 +9,6 @@
 // Source of layouts: the extension's specification, revision 1.1.0.
 #include "fp8.cl"
 
-#ifndef LANES
-#define LANES 16
-#endif
 #if LANES == 16
 typedef short8 dpas_rows;
 typedef ushort dpas_part;

@@ -16,10 +16,14 @@
 
 #define F32_NAN_BITS 0x7fc00000u
 
-// MUL_ADD(a, b, c): fused where the hardware has it. Products of fp8 values are exact in f32, so both forms agree.
-#ifndef USE_FMA
-#define USE_FMA 1
+// Of kernels that work on vectors: the compiler keeps those of 512 bits whole, where it takes the attribute (MIN_VECTOR_WIDTH).
+#ifdef MIN_VECTOR_WIDTH
+#define WIDE_VECTORS __attribute__((min_vector_width(512)))
+#else
+#define WIDE_VECTORS
 #endif
+
+// MUL_ADD(a, b, c): fused where the hardware has it. Products of fp8 values are exact in f32, so both forms agree.
 #if USE_FMA
 #define MUL_ADD(a, b, c) fma(a, b, c)
 #else

@@ -25,18 +25,6 @@
 #define PANEL 32
 #include "tile.cl"
 
-#ifndef BLOCK_M
-#define BLOCK_M 8
-#endif
-#ifndef BLOCK_N
-#define BLOCK_N 128
-#endif
-#ifndef FLOATS
-#define FLOATS 0
-#endif
-#ifndef SPLIT_K
-#define SPLIT_K 1
-#endif
 #ifdef AMX
 // The last K group may have fewer steps than the compiler counts on; it need not say that it cannot unroll those.
 #pragma clang diagnostic ignored "-Wpass-failed"
@@ -288,10 +276,7 @@ static inline __attribute__((always_inline)) void multiply_lone(tile_state* stat
 #define EACH_PART for (int part = 0; part < SPLIT_K; ++part)
 #endif
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-#if defined(MIN_VECTOR_WIDTH)
-__attribute__((min_vector_width(512)))
-#endif
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) WIDE_VECTORS
 void gemm_amx(GEMM_ARGS) {
   __local uchar slots[2][SLOT_BYTES] __attribute__((aligned(64)));
   __local float totals[BLOCK_SUMS] __attribute__((aligned(64)));

@@ -20,20 +20,8 @@
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32.
 // Local memory: 64 * GROUP * bytes + BLOCK_M * TILE_M * BLOCK_N * 4 + 256 B, bytes 2 (bf16) or 1 (int8): = 49408 B with the defaults.
 // Origin: gemm_panel.cl; bytes by table look-up and by adding 128 after oneDNN's kernels for the same instructions.
-#ifndef TILE_M
-#define TILE_M 8
-#endif
 #include "register_tile.cl"
 
-#ifndef BLOCK_M
-#define BLOCK_M 16
-#endif
-#ifndef BLOCK_N
-#define BLOCK_N 64
-#endif
-#ifndef FLOATS
-#define FLOATS 0
-#endif
 #ifdef DOT_PRODUCTS
 #if B_TYPE == TYPE_I8
 #define KIND 2
@@ -45,6 +33,7 @@
 #include "dot_products.cl"
 
 #define TILE_ROWS TILE_M
+#define SPLIT_K 1
 #include "one_launch.cl"
 
 #define PANELS (BLOCK_N / PANEL)
@@ -160,10 +149,7 @@ static inline __attribute__((always_inline)) void add_group(const int rows, __gl
   }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-#if defined(MIN_VECTOR_WIDTH)
-__attribute__((min_vector_width(512)))
-#endif
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) WIDE_VECTORS
 void gemm_bf16(GEMM_ARGS) {
   __local uint slots[2][SLOT] __attribute__((aligned(64)));
   __local dot_sums offsets[2][2];

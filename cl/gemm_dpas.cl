@@ -20,24 +20,9 @@
 // B: the 16 codes of column n and k from 16 * c on are at (c * n_pad + n) * 16.
 // Local memory: TILE_M * (4 * GROUP + 8) B = 8320 B with the defaults. Without the extension LANES * SUB_GROUPS * 32 B more.
 // Origin: the extension's specification; scaling order after DeepGEMM.
-#ifndef TILE_M
-#define TILE_M 16
-#endif
-#ifndef SPLIT_K
-#define SPLIT_K 1
-#endif
 #include "narrow_floats.cl"
 #include "split_k.cl"
 
-#ifndef WORK_N
-#define WORK_N 2
-#endif
-#ifndef SUB_GROUPS
-#define SUB_GROUPS 4
-#endif
-#ifndef LANES
-#define LANES 16
-#endif
 #define ITEMS (LANES * SUB_GROUPS)
 #include "dpas.cl"
 

@@ -31,27 +31,6 @@
 #endif
 #include "half_words.cl"
 
-#ifndef TILE_M
-#define TILE_M 64
-#endif
-#ifndef TILE_N
-#define TILE_N 128
-#endif
-#ifndef WARP_M
-#define WARP_M 64
-#endif
-#ifndef TILE_K
-#define TILE_K 64
-#endif
-#ifndef STAGES
-#define STAGES 3
-#endif
-#ifndef HALF_ROWS
-#define HALF_ROWS 1
-#endif
-#ifndef SPLIT_K
-#define SPLIT_K 1
-#endif
 #define ROWS_TOGETHER 8
 #include "split_k.cl"
 

@@ -18,23 +18,7 @@
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32, counted in codes; of four bits each, those of eight k.
 // Local memory: (2 * GROUP * BLOCK_N + BLOCK_M * TILE_M * BLOCK_N) * 4 B = 98304 B with the defaults.
 // Origin: register tiles and cache blocks after BLIS; the decoded panel takes the place of its packed B.
-#ifndef TILE_M
-#define TILE_M 8
-#endif
 #include "register_tile.cl"
-
-#ifndef TILE_N
-#define TILE_N 32
-#endif
-#ifndef BLOCK_M
-#define BLOCK_M 16
-#endif
-#ifndef BLOCK_N
-#define BLOCK_N 64
-#endif
-#ifndef VECTOR
-#define VECTOR 16
-#endif
 
 #define PANELS (BLOCK_N / PANEL)
 #define VECTORS (TILE_N / VECTOR)
@@ -119,10 +103,7 @@ static inline __attribute__((always_inline)) void add_group(const int rows, __gl
   }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-#if defined(MIN_VECTOR_WIDTH)
-__attribute__((min_vector_width(512)))
-#endif
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) WIDE_VECTORS
 void gemm_panel(GEMM_ARGS) {
   __local float slots[2][PANELS * GROUP * PANEL] __attribute__((aligned(64)));
   __local float totals[BLOCK_M * TILE_M * BLOCK_N] __attribute__((aligned(64)));

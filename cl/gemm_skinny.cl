@@ -21,30 +21,8 @@
 // A: rows padded to a multiple of 64, or floats as the caller has them. A and B otherwise as chunks.cl says.
 // Local memory: TILE_M * SLICES * (DEPTH * 32 + 2) * 4 B, and 4 B for each sum that is added at once: all with TOTALS, else SLICES * LANES *
 // WORK_N * min(TILE_M, SLICES / WORK_N, but not less than 1); = 6272 B with the defaults.
-#ifndef TILE_M
-#define TILE_M 1
-#endif
-#ifndef SPLIT_K
-#define SPLIT_K 1
-#endif
 #include "chunks.cl"
 #include "split_k.cl"
-
-#ifndef WORK_N
-#define WORK_N 4
-#endif
-#ifndef LANES
-#define LANES 8
-#endif
-#ifndef SLICES
-#define SLICES 16
-#endif
-#ifndef DEPTH
-#define DEPTH 2
-#endif
-#ifndef TOTALS
-#define TOTALS 0
-#endif
 
 #if (GROUP / 16) % DEPTH != 0
 #error "DEPTH must divide the chunks of a K group: a step would straddle two scale groups"

@@ -22,30 +22,8 @@
 // A: f32 in tiles of TILE_M rows, as pack_tiles makes it, with its scales; sa_ld is the number of K groups.
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32, counted in codes; of four bits each, those of eight k.
 // Local memory: BLOCK_M * TILE_M * (BLOCK_N + FLOATS * max(1, PERSISTENT_GROUPS) * (GROUP + 1)) * 4 B = 1024 B with the defaults.
-#ifndef TILE_M
-#define TILE_M 8
-#endif
 #include "register_tile.cl"
 
-#ifndef TILE_N
-#define TILE_N 32
-#endif
-#ifndef BLOCK_M
-#define BLOCK_M 1
-#endif
-#ifndef BLOCK_N
-#define BLOCK_N 32
-#endif
-#ifndef SPLIT_K
-#define SPLIT_K 1
-#endif
-
-#ifndef FLOATS
-#define FLOATS 0
-#endif
-#ifndef PERSISTENT_GROUPS
-#define PERSISTENT_GROUPS 0
-#endif
 #if PERSISTENT_GROUPS > 0
 #include "stretches.cl"
 #define HELD_GROUPS PERSISTENT_GROUPS
@@ -212,10 +190,7 @@ static inline __attribute__((always_inline)) void add_groups(const int rows, con
   }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-#if defined(MIN_VECTOR_WIDTH)
-__attribute__((min_vector_width(512)))
-#endif
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) WIDE_VECTORS
 void gemm_stream(GEMM_ARGS) {
   __local float totals[PANELS * BLOCK_M * TILE_M * PANEL] __attribute__((aligned(64)));
 #ifdef QUANTISE

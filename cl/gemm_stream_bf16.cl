@@ -19,17 +19,8 @@
 // A: tiles of TILE_M rows of bf16, as quantize_tiles and pack_tiles make them with TILE_FORM 3 (a_tiles.cl), with its scales.
 // B: the 32 codes of columns 32 * p on and one k are at (p * k_pad + k) * 32; of four bits each, those of eight k (gemm_stream.cl).
 // Local memory: BLOCK_M * TILE_M * 128 B = 512 B with the defaults; with PERSISTENT_GROUPS (GROUP * 2 + 4) * TILE_M * PERSISTENT_GROUPS + 512 B more.
-#ifndef TILE_M
-#define TILE_M 4
-#endif
 #include "register_tile.cl"
 
-#ifndef BLOCK_M
-#define BLOCK_M 1
-#endif
-#ifndef PERSISTENT_GROUPS
-#define PERSISTENT_GROUPS 0
-#endif
 #if PERSISTENT_GROUPS > 0
 #include "stretches.cl"
 #endif
@@ -241,10 +232,7 @@ static inline void quantise_tile(__local uint* tile, __local float* scales, __lo
 }
 #endif
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1)))
-#if defined(MIN_VECTOR_WIDTH)
-__attribute__((min_vector_width(512)))
-#endif
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) WIDE_VECTORS
 void gemm_stream_bf16(GEMM_ARGS) {
   __local float totals[BLOCK_M * TILE_M * PANEL] __attribute__((aligned(64)));
 #ifdef QUANTISE

@@ -23,36 +23,9 @@
 // Two operands of i8 lie in local memory as they are, four k a word, where the device has dot products of bytes (BYTE_DOTS): the sums of
 // a K group are then s32, a quarter of the words is stored and read, and nothing is decoded.
 // Origin: register quads after the GEMMs of MAGMA and CUTLASS, scaling order after DeepGEMM.
-#ifndef TILE_M
-#define TILE_M 64
-#endif
-#ifndef SPLIT_K
-#define SPLIT_K 1
-#endif
-#ifndef ROWS_TOGETHER
-#define ROWS_TOGETHER 1
-#endif
 #include "chunks.cl"
 #include "split_k.cl"
 
-#ifndef TILE_N
-#define TILE_N 64
-#endif
-#ifndef TILE_K
-#define TILE_K 16
-#endif
-#ifndef WORK_M
-#define WORK_M 4
-#endif
-#ifndef WORK_N
-#define WORK_N 4
-#endif
-#ifndef SLOTS
-#define SLOTS 2
-#endif
-#ifndef TOTALS
-#define TOTALS 0
-#endif
 #define ITEMS_M (TILE_M / WORK_M)
 #define ITEMS_N (TILE_N / WORK_N)
 #define ITEMS (ITEMS_M * ITEMS_N)

@@ -25,27 +25,9 @@
 // Local memory: TILE_M * (4 * TILE_K + 8) B = 8704 B with the defaults; of i8 TILE_M * (2 * TILE_K + 8). Without such products 8 B to 64 B
 // more for each work-item.
 // Origin: register blocking after AMD's notes on programming its matrix cores; scaling order after DeepGEMM.
-#ifndef TILE_M
-#define TILE_M 64
-#endif
-#ifndef SPLIT_K
-#define SPLIT_K 1
-#endif
 #include "narrow_floats.cl"
 #include "split_k.cl"
 
-#ifndef WORK_N
-#define WORK_N 1
-#endif
-#ifndef WAVES
-#define WAVES 4
-#endif
-#ifndef LANES
-#define LANES 64
-#endif
-#ifndef TILE_K
-#define TILE_K 32
-#endif
 #define ITEMS (LANES * WAVES)
 #include "wave_products.cl"
 

@@ -30,22 +30,6 @@
 // Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.
 #include "tile.cl"
 
-#ifndef TILE_M
-#define TILE_M 256
-#endif
-#ifndef SPLIT_K
-#define SPLIT_K 1
-#endif
-#ifndef SHARE
-#define SHARE 0
-#endif
-#ifndef ROWS_TOGETHER
-#define ROWS_TOGETHER 8
-#endif
-#ifndef AHEAD
-#define AHEAD 2
-#endif
-
 #if defined(PTX_SM_90)
 #define SHARED_BLOCKS 4
 #define LAST_ADDS (SPLIT_K > 1 && TILE_M == 64)

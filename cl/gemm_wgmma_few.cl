@@ -35,19 +35,6 @@
 #define TILE_BARRIER() BAR_NAMED(2, TILE_ITEMS)
 #include "tile.cl"
 
-#ifndef TILE_M
-#define TILE_M 64
-#endif
-#ifndef TILE_N
-#define TILE_N 64
-#endif
-#ifndef K_GROUPS
-#define K_GROUPS 2
-#endif
-#ifndef STAGES
-#define STAGES 8
-#endif
-
 #if STAGES % K_GROUPS != 0
 #error "K_GROUPS must divide STAGES: a stage is one group's, which then sees every phase of its barriers"
 #endif

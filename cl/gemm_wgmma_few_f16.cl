@@ -26,16 +26,6 @@
 // Origin: layouts and barriers as the PTX manual describes wgmma, mbarrier and cp.async.bulk; two-level sums after DeepGEMM.
 #include "tile.cl"
 
-#ifndef TILE_M
-#define TILE_M 64
-#endif
-#ifndef TILE_N
-#define TILE_N 64
-#endif
-#ifndef SPLIT_K
-#define SPLIT_K 1
-#endif
-
 #if defined(PTX_SM_90)
 #define SHARE 0
 #define SHARED_BLOCKS 4

@@ -1,11 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // magnitudes.cl: the largest magnitude of values side by side, for all that quantises (quantizer.cl) and for packing (pack_a.cl).
-// Set by the including file or the host: SOURCE, the type of the values (default f32).
+// Set by the including file or the host: SOURCE, the type of the values.
 #include "fp8.cl"
-
-#ifndef SOURCE
-#define SOURCE 1
-#endif
 
 // Magnitudes are compared as bits: larger ones have larger bits, NaN the largest, and nothing is rounded.
 /// Those of `wide`, each with every sixteenth of the `count` elements from x[from] on.

@@ -9,10 +9,6 @@
 #include "fp8.cl"
 #include "half_words.cl"
 
-#ifndef WARPS
-#define WARPS 1
-#endif
-
 #define UNROLL
 #define LOAD16(r, p) vstore4(vload4(0, (__global const uint*)(p)), 0, r)
 #define LOAD8(r, p) vstore2(vload2(0, (__global const uint*)(p)), 0, r)

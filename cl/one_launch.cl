@@ -13,11 +13,8 @@
 // is zero for a call whose number it has not.
 //   word 0: panels taken; 1 + p: blocks taken of panel p; then, of each tile, for each K group that begins a run, who came, and
 //   QUANTISED; then, of each block of D, parts stored.
-// Set by the including file: TILE_ROWS, BLOCK_M, BLOCK_N, ELEMENT_BYTES, A_TYPE_OF_TILES; where they are not 1 SPLIT_K, with BLOCK_SUMS, the
-// floats of a block, and TOGETHER. Set by the host: QUANTISE, without which there are parts of k only.
-#ifndef SPLIT_K
-#define SPLIT_K 1
-#endif
+// Set by the including file: TILE_ROWS, BLOCK_M, BLOCK_N, ELEMENT_BYTES, A_TYPE_OF_TILES, SPLIT_K; where that is not 1 BLOCK_SUMS,
+// the floats of a block; where it is not 1 TOGETHER. Set by the host: QUANTISE, without which there are parts of k only.
 /// The first of `groups` K groups that is in a part.
 #define FIRST_GROUP_OF(part, groups) ((int)((long)(part) * (groups) / SPLIT_K))
 #ifdef QUANTISE

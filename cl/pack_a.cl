@@ -4,7 +4,7 @@
 // pack_tiles: in tiles of TILE rows, as a_tiles.cl says; k_pad a multiple of 16; past m and k are zeros.
 //             Scale of row i of tile t and K group g at (t * groups + g) * TILE + i.
 //
-// Tunable     default  values   meaning
+// Tunable     usual    values   meaning
 // TILE        8        1 to 32  rows of a tile (pack_tiles)
 // Set by the host: those of cache_hints.cl, and
 // A_TYPE      4        1 to 7   element type of A
@@ -17,22 +17,7 @@
 #include "cache_hints.cl"
 #include "fp8.cl"
 
-#ifndef TILE
-#define TILE 8
-#endif
-#ifndef A_TYPE
-#define A_TYPE 4
-#endif
-#ifndef SCALE_TYPE
-#define SCALE_TYPE 1
-#endif
-#ifndef GROUP
-#define GROUP 128
-#endif
 // UNIT_IN_A: codes are multiplied with the unit of the weights' decoding (fp8.cl), a power of two: exact.
-#ifndef B_TYPE
-#define B_TYPE 4
-#endif
 #include "a_tiles.cl"
 #include "scheduled.cl"
 #if defined(UNIT_IN_A)
@@ -90,11 +75,7 @@ __kernel void pack_rows(PACK_ARGS) {
 }
 
 // Work-item (g, t): the K group g of a tile of rows.
-__kernel
-#if defined(MIN_VECTOR_WIDTH)
-__attribute__((min_vector_width(512)))
-#endif
-void pack_tiles(PACK_ARGS SCHEDULED_ARGS GATHER_ARGS) {
+__kernel WIDE_VECTORS void pack_tiles(PACK_ARGS SCHEDULED_ARGS GATHER_ARGS) {
   const int group = (int)get_global_id(0);
   EACH_TILE(TILE) {
     if (group >= groups) return;

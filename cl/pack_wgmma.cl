@@ -17,15 +17,6 @@
 #include "ptx.cl"
 #endif
 
-#ifndef A_TYPE
-#define A_TYPE 4
-#endif
-#ifndef SCALE_TYPE
-#define SCALE_TYPE 1
-#endif
-#ifndef SCHEDULED_ROWS
-#define SCHEDULED_ROWS 256
-#endif
 #define COUNTERS 1024  // Of forms/forms.h.
 #define ITEMS LANES
 #define ROW_WORDS 36  // Of local memory, for 32 words of codes: neighbouring rows lie four banks apart.

@@ -17,6 +17,10 @@
   asm("{.reg .b16 h; cvt.rn.satfinite." type "x2.f32 h,%1,%2; cvt.u32.u16 %0,h;}" : "=r"(codes) : "f"(high), "f"(low))
 #endif
 
+#define USE_FMA 0
+#define SOURCE 1
+#define CODE 4
+#define POWER_OF_TWO 0
 #define FMA_DIVIDE 1
 #if PROBE == 5
 // A compiler that goes by way of SPIR-V may end its process over a builtin that has no word there (Mesa's does over a prefetch), so only

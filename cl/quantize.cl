@@ -2,22 +2,16 @@
 // quantize.cl: codes and scales of X [m, k], bit for bit those of backends/numerics/quantize.h.
 // One work-group makes one group of the grid: largest magnitude (as bits: no rounding, NaN found), scale, codes.
 //
-// Tunable       default  values       meaning
+// Tunable       usual    values       meaning
 // LANES         1        1 32 64 128  work-items a work-group; 1 works on vectors of 16
 // Set by the host: those of quantizer.cl, and
 // SCALE_TYPE    1     1 6      scales are stored as f32, e8m0
 // GIVEN_ROWS, GIVEN_COLS       scales are read, of so many rows and columns each; group_rows and group_cols then only share out the work
 // GROUPED                      only the rows that a matrix has (scheduled.cl); group_rows is 1
-// Local memory: LANES * 4 B = 4 B with the defaults.
+// Local memory: LANES * 4 B = 4 B as usual.
 #include "quantizer.cl"
 #include "scheduled.cl"
 
-#ifndef LANES
-#define LANES 1
-#endif
-#ifndef SCALE_TYPE
-#define SCALE_TYPE 1
-#endif
 #ifdef GIVEN_ROWS
 #define QUOTIENT_OF quotient_by_given
 #undef QUICK_QUOTIENTS
@@ -38,10 +32,7 @@
 
 // x: element x_at on, rows ldx apart. q: codes from q_at on, rows ldq apart; the columns k to k_fill of each row become
 // zero codes. scales: from s_at on, rows lds apart. amax_floor: the bits of the floor.
-__kernel __attribute__((reqd_work_group_size(LANES, 1, 1)))
-#if defined(MIN_VECTOR_WIDTH)
-__attribute__((min_vector_width(512)))
-#endif
+__kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) WIDE_VECTORS
 void quantize(PARAMETERS(QUANTIZE_LIST) SCHEDULED_ARGS) {
   const int first_col = (int)get_group_id(0) * group_cols;
 #if LANES > 1

@@ -7,13 +7,6 @@
 #include "cache_hints.cl"
 #include "quantizer.cl"
 
-#ifndef B_TYPE
-#define B_TYPE 4
-#endif
-#ifndef GROUP_COLS
-#define GROUP_COLS 128
-#endif
-
 #include "a_tiles.cl"
 
 #if TILE_FORM == TYPE_F32

@@ -4,7 +4,7 @@
 // One work-item makes a scale group (GROUP_COLS columns) of a tile of TILE rows, or some: largest magnitude, scale, values.
 // a_tiles.cl says how tiles lie; past m and k are zeros.
 //
-// Tunable     default  values    meaning
+// Tunable     usual    values    meaning
 // TILE        8        1 to 32   rows of a tile
 // Set by the host: those of quantizer.cl and cache_hints.cl, and
 // B_TYPE      4        4 5 7     codes of the weights: their decoding's unit goes into the values (fp8.cl)
@@ -13,23 +13,13 @@
 // GROUPED                        the tiles are those that schedule.cl has scheduled
 // GATHER                         rows of X are found through a_index
 // Local memory: none.
-#ifndef TILE
-#define TILE 8
-#endif
-#ifndef GROUP
-#define GROUP 128
-#endif
 
 #include "scheduled.cl"
 #include "quantize_in_tile.cl"
 
 // x: element x_at on, rows ldx apart. out: tiles from byte 4 * out_at on. scales: of row i of tile t and K group g at
 // scales_at + (t * groups + g) * TILE + i. amax_floor: the bits of the floor.
-__kernel
-#if defined(MIN_VECTOR_WIDTH)
-__attribute__((min_vector_width(512)))
-#endif
-void quantize_tiles(PARAMETERS(QUANTIZE_TILES_LIST) SCHEDULED_ARGS GATHER_ARGS) {
+__kernel WIDE_VECTORS void quantize_tiles(PARAMETERS(QUANTIZE_TILES_LIST) SCHEDULED_ARGS GATHER_ARGS) {
   // As many groups, one after another, as it takes for all to have a work-item.
   const long all = ((long)k + GROUP_COLS - 1) / GROUP_COLS, items = (long)get_global_size(0);
   const long each = (all + items - 1) / items * GROUP_COLS, first_of_item = (long)get_global_id(0) * each;

@@ -19,9 +19,6 @@
 #include "ptx.cl"
 
 #define COUNTERS 1024  // Of forms/forms.h.
-#ifndef SCHEDULED_ROWS
-#define SCHEDULED_ROWS 256
-#endif
 #define ITEMS LANES
 #define ROWS 16               // Of a K block, a warp.
 #define PASSES (ROWS / 2)     // A pass is two rows, one in each half of a warp.

@@ -10,26 +10,6 @@
 // FLOOR_BITS    0                     of kernels that multiply too: the bits of the floor of magnitudes; others have it as an argument
 #include "fp8.cl"
 
-#ifndef SOURCE
-#define SOURCE 1
-#endif
-#ifndef CODE
-#define CODE 4
-#endif
-#ifndef POWER_OF_TWO
-#define POWER_OF_TWO 0
-#endif
-#ifndef FMA_DIVIDE
-#define FMA_DIVIDE 0
-#endif
-#ifndef EXACT_DIVIDE
-#define EXACT_DIVIDE 0
-#endif
-
-#ifndef FLOOR_BITS
-#define FLOOR_BITS 0u
-#endif
-
 #include "magnitudes.cl"
 
 #define LARGEST LARGEST_OF(CODE)

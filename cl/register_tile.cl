@@ -6,10 +6,6 @@
 #define PANEL 32  // Columns of a panel of packed weights: the codes of one k lie side by side.
 #include "tile.cl"
 
-#ifndef TILE_M
-#define TILE_M 8
-#endif
-
 // What a sum (a float or a vector of them) is multiplied with to be in units of 1; nothing where packing has put it into A.
 #ifdef UNIT_IN_A
 #define IN_UNITS_OF_ONE(sum) (sum)
@@ -32,85 +28,23 @@ typedef HELD(B_TYPE) weight;
 #endif
 
 // EACH_ROW(X) is X(0) ... X(TILE_M - 1), so that every row's sums are variables that stay in registers.
-#define ROW_0(X) X(0)
-#if TILE_M > 1
-#define ROW_1(X) X(1)
-#else
-#define ROW_1(X)
-#endif
-#if TILE_M > 2
-#define ROW_2(X) X(2)
-#else
-#define ROW_2(X)
-#endif
-#if TILE_M > 3
-#define ROW_3(X) X(3)
-#else
-#define ROW_3(X)
-#endif
-#if TILE_M > 4
-#define ROW_4(X) X(4)
-#else
-#define ROW_4(X)
-#endif
-#if TILE_M > 5
-#define ROW_5(X) X(5)
-#else
-#define ROW_5(X)
-#endif
-#if TILE_M > 6
-#define ROW_6(X) X(6)
-#else
-#define ROW_6(X)
-#endif
-#if TILE_M > 7
-#define ROW_7(X) X(7)
-#else
-#define ROW_7(X)
-#endif
-#if TILE_M > 8
-#define ROW_8(X) X(8)
-#else
-#define ROW_8(X)
-#endif
-#if TILE_M > 9
-#define ROW_9(X) X(9)
-#else
-#define ROW_9(X)
-#endif
-#if TILE_M > 10
-#define ROW_10(X) X(10)
-#else
-#define ROW_10(X)
-#endif
-#if TILE_M > 11
-#define ROW_11(X) X(11)
-#else
-#define ROW_11(X)
-#endif
-#if TILE_M > 12
-#define ROW_12(X) X(12)
-#else
-#define ROW_12(X)
-#endif
-#if TILE_M > 13
-#define ROW_13(X) X(13)
-#else
-#define ROW_13(X)
-#endif
-#if TILE_M > 14
-#define ROW_14(X) X(14)
-#else
-#define ROW_14(X)
-#endif
-#if TILE_M > 15
-#define ROW_15(X) X(15)
-#else
-#define ROW_15(X)
-#endif
-#define EACH_ROW(X) \
-  ROW_0(X) ROW_1(X) ROW_2(X) ROW_3(X) ROW_4(X) ROW_5(X) ROW_6(X) ROW_7(X) \
-  ROW_8(X) ROW_9(X) ROW_10(X) ROW_11(X) ROW_12(X) ROW_13(X) ROW_14(X) ROW_15(X)
+#define ROWS_1(X) X(0)
+#define ROWS_2(X) ROWS_1(X) X(1)
+#define ROWS_3(X) ROWS_2(X) X(2)
+#define ROWS_4(X) ROWS_3(X) X(3)
+#define ROWS_5(X) ROWS_4(X) X(4)
+#define ROWS_6(X) ROWS_5(X) X(5)
+#define ROWS_7(X) ROWS_6(X) X(6)
+#define ROWS_8(X) ROWS_7(X) X(7)
+#define ROWS_9(X) ROWS_8(X) X(8)
+#define ROWS_10(X) ROWS_9(X) X(9)
+#define ROWS_11(X) ROWS_10(X) X(10)
+#define ROWS_12(X) ROWS_11(X) X(11)
+#define ROWS_13(X) ROWS_12(X) X(12)
+#define ROWS_14(X) ROWS_13(X) X(13)
+#define ROWS_15(X) ROWS_14(X) X(14)
+#define ROWS_16(X) ROWS_15(X) X(15)
+#define EACH_ROW(X) JOIN(ROWS_, TILE_M)(X)
 
 // ADD_GROUP(rows), which the including file defines, for a tile of which `rows` rows are there, each height a literal: matrices of a grouped
 // problem have rows as it happens, and a tile costs what its rows do. So does one of LAST_ROWS; others are multiplied whole.

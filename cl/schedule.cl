@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 // schedule.cl: schedules the rows of a grouped problem before the kernels that read what scheduled.cl describes. One work-group.
 //
-// Tunable  default  values   meaning
+// Tunable  usual    values   meaning
 // LANES    1        1 to 256 work-items
 // Set by the host: EVEN_TILES: the tiles of a matrix are as equal as can be, not all full but the last.
-// Local memory: LANES * 8 B = 8 B with the defaults.
+// Local memory: LANES * 8 B = 8 B as usual.
 #include "schedule_rows.cl"
 
 // As schedule_rows() has them; matrix_rows: from rows_at on; tiles_at, blocks_at: where the lists go.

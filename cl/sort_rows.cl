@@ -3,9 +3,9 @@
 // work-group takes slots a chunk of LANES at a time; a slot's place is what its expert had before the chunk, and its rank among the chunk's
 // slots of that expert.
 //
-// Tunable  default  values      meaning
+// Tunable  usual    values      meaning
 // LANES    1        1 to 256    work-items, slots of a chunk
-// Local memory: LANES * 12 B = 12 B with the defaults; 8 B an expert besides.
+// Local memory: LANES * 12 B = 12 B as usual; 8 B an expert besides.
 #include "arguments.cl"
 #include "lanes.cl"
 

@@ -6,9 +6,6 @@
 // count a call by its number (one_launch.cl) need not be zero, but are of 64 bits, for which atomics are an extension that not every
 // processor's driver has.
 // Set by the host: CORES.
-#ifndef CORES
-#define CORES 1
-#endif
 
 #define COUNTER ((volatile __global uint*)(scratch + scratch_at))
 

@@ -21,9 +21,6 @@
 // Source of the functions: clang's builtins for AMD's GPUs. Products need every work-item of a wave: no call stands inside a condition.
 #include "tile.cl"
 
-#ifndef LANES
-#define LANES 64
-#endif
 // What is multiplied: i8; e4m3 by e4m3 as f16; where one is e5m2, bf16.
 #define WAVE_I8 (A_TYPE == TYPE_I8)
 #define WAVE_F16 (A_TYPE == TYPE_E4M3 && B_TYPE == TYPE_E4M3)

@@ -8,14 +8,32 @@
 #include <vector>
 
 #include "backends/opencl/arguments.h"
+#include "backends/opencl/step.h"
 
 namespace ironcl::opencl {
 namespace {
 
+/// A kernel of cl/ceilings.cl; `width` and `chains` are multiply_add's.
+cl::Kernel kernel_of(const Context& context, const char* name, int width, int chains) {
+  Defines defines = device_defines(context.features);
+  defines["VEC"] = std::to_string(width);
+  defines["CHAINS"] = std::to_string(chains);
+  return {context.builder->build("ceilings.cl", defines), name};
+}
+
+cl::CommandQueue timing_queue(const Context& context) {
+  return cl::CommandQueue(context.context, context.device, CL_QUEUE_PROFILING_ENABLE);
+}
+
 /// Work over the median time of runs that last `least` seconds together, after a third as many that are not counted.
 /// 0 where the device's clock shows no time.
-template <class Run>
-double median_rate(double work, double least, const Run& run) {
+double median_rate(double work, double least, const cl::CommandQueue& queue, const cl::Kernel& kernel,
+                   std::size_t items, std::size_t local) {
+  const auto run = [&] {
+    cl::Event event;
+    queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);
+    return seconds_of_run(event);
+  };
   double spent = 0;
   while (spent < least / 3) {
     const double time = run();
@@ -34,23 +52,15 @@ double median_rate(double work, double least, const Run& run) {
   return work / *middle;
 }
 
-cl::CommandQueue timing_queue(const Context& context) {
-  return cl::CommandQueue(context.context, context.device, CL_QUEUE_PROFILING_ENABLE);
-}
-
 }  // namespace
 
 double measure_fma_flops(const Context& context, double seconds) {
   return guarded("measuring a device's multiply-adds", [&] {
-    const cl::CommandQueue queue = timing_queue(context);
     const Features& f = context.features;
     const bool vectors = f.prefers_vectors();
     const int width = vectors ? (f.vector_width >= 16 ? 16 : f.vector_width >= 8 ? 8 : 4) : 1;
     const int chains = vectors ? 16 : 8;
-    const cl::Program program = context.builder->build("ceilings.cl", {{"VEC", std::to_string(width)},
-                                                                       {"CHAINS", std::to_string(chains)},
-                                                                       {"WIDE", f.min_vector_width ? "1" : "0"}});
-    cl::Kernel kernel(program, "multiply_add");
+    cl::Kernel kernel = kernel_of(context, "multiply_add", width, chains);
     const auto local = vectors ? 1 : std::min<std::size_t>(256, f.max_work_group);
     const std::size_t items = f.compute_units * 8 * local;
     const int steps = vectors ? 200000 : 20000;
@@ -60,11 +70,7 @@ double measure_fma_flops(const Context& context, double seconds) {
     bind<MultiplyAddArg::y>(kernel, 0.001f);
     bind<MultiplyAddArg::steps>(kernel, steps);
     const double work = 2.0 * width * chains * steps * static_cast<double>(items);
-    return median_rate(work, seconds, [&] {
-      cl::Event event;
-      queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);
-      return seconds_of_run(event);
-    });
+    return median_rate(work, seconds, timing_queue(context), kernel, items, local);
   });
 }
 
@@ -77,7 +83,7 @@ double measure_copy_rate(const Context& context, double seconds) {
     const std::uint64_t bytes = std::min<std::uint64_t>(wanted, f.max_buffer_bytes / 4) / (1 << 20) * (1 << 20);
     if (bytes == 0) return 0;
     const std::uint64_t vectors = bytes / 16;
-    cl::Kernel kernel(context.builder->build("ceilings.cl", {}), "copy");
+    cl::Kernel kernel = kernel_of(context, "copy", 1, 8);
     const bool runs = f.prefers_vectors();  // each work-item copies a run; else neighbours copy neighbours
     const std::size_t local = runs ? 1 : std::bit_floor(std::min<std::size_t>(256, f.max_work_group));
     const std::uint64_t items = runs ? 256 : vectors / 4;  // A multiple of 16384.
@@ -90,11 +96,7 @@ double measure_copy_rate(const Context& context, double seconds) {
     bind<CopyArg::per_item>(kernel, vectors / items);
     bind<CopyArg::stride>(kernel, runs ? 1 : items);
     bind<CopyArg::item_step>(kernel, runs ? vectors / items : 1);
-    return median_rate(2.0 * static_cast<double>(bytes), seconds, [&] {
-      cl::Event event;
-      queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);
-      return seconds_of_run(event);
-    });
+    return median_rate(2.0 * static_cast<double>(bytes), seconds, queue, kernel, items, local);
   });
 }
 

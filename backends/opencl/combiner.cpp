@@ -28,6 +28,7 @@ class Combiner final : public DescribedCombine {
     defines["X_TYPE"] = kernel_number(desc.x);
     defines["Y_TYPE"] = kernel_number(desc.y);
     defines["ADD_TYPE"] = kernel_number(desc.add);
+    defines["WEIGH_ADD"] = "0";
     guarded("building a combination", [&] {
       const auto make = [&] {
         cl::Kernel kernel(context_->builder->build("combine.cl", defines), "combine");

@@ -23,7 +23,7 @@ namespace ironcl::opencl {
 /// A compile-time parameter of a kernel: TILE_M in the .cl file, "tile_m" as an option.
 struct Tunable {
   std::string name;         ///< Lower case.
-  int fallback = 1;         ///< The default of the .cl file.
+  int fallback = 1;         ///< Of the row that the head shows, legal with those of the others.
   std::vector<int> values;  ///< Allowed, ascending.
   std::string meaning;
 };

@@ -9,6 +9,7 @@
 #include "backends/opencl/device.h"
 #include "backends/opencl/forms/forms.h"
 #include "tests/opencl/harness.h"
+#include "tests/opencl/usual_settings.h"
 
 namespace ironcl::opencl::testing {
 namespace {
@@ -78,7 +79,9 @@ PackedTokens pack(Device& device, const std::string& kernel_name, const std::vec
                 const_cast<float*>(scales.data()));
   cl::Buffer data(context->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, out.data.size(), out.data.data());
   cl::Buffer places(context->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, all.size() * 4, all.data());
-  cl::Kernel kernel(context->builder->build("pack_wgmma.cl", device_defines(context->features)), kernel_name.c_str());
+  Defines defines = device_defines(context->features);
+  defines.merge(usual_settings("pack_wgmma.cl"));
+  cl::Kernel kernel(context->builder->build("pack_wgmma.cl", defines), kernel_name.c_str());
   set_args(kernel, 0, static_cast<cl_int>(m), static_cast<cl_int>(k), static_cast<cl_int>(blocks), a, cl_ulong{0},
            static_cast<cl_ulong>(lda), sa, cl_ulong{0},
            static_cast<cl_ulong>(numerics::ceil_div(k, std::int64_t{128})), 1, 128, data, cl_ulong{0}, places,
@@ -184,8 +187,9 @@ PackedGroups pack_groups(Device& device, const std::vector<std::int32_t>& counts
   const cl_int is_masked = masked ? 1 : 0, tiles_at = static_cast<cl_int>(lists.tiles_at),
                blocks_at = static_cast<cl_int>(lists.blocks_at);
   Defines defines = device_defines(context->features);
+  defines.merge(usual_settings("pack_wgmma.cl"));
   if (!deals) {
-    cl::Kernel deal(context->builder->build("schedule.cl", {}), "schedule");
+    cl::Kernel deal(context->builder->build("schedule.cl", usual_settings("schedule.cl")), "schedule");
     set_args(deal, 0, static_cast<cl_int>(m), matrices, is_masked, 128, 1, count, cl_ulong{0}, dealt, cl_ulong{0},
              tiles_at, blocks_at);
     queue.enqueueNDRangeKernel(deal, cl::NullRange, cl::NDRange(1), cl::NDRange(1));

@@ -13,6 +13,7 @@
 #include "tests/opencl/grouped.h"
 #include "tests/opencl/kinds_of_device.h"
 #include "tests/opencl/own_kernels.h"
+#include "tests/opencl/usual_settings.h"
 
 namespace ironcl::opencl::testing {
 namespace {
@@ -238,12 +239,16 @@ TEST(OpenClWaveSelection, TakesTheVariantOfTheTypesForManyRowsWhereItsTrialIsRig
 
 /// Compiles the kernel as the host would on such a GPU; its assembly, or what the compiler said.
 std::string compiled(const std::string& clang, const std::filesystem::path& dir, const WaveForm& form,
-                     const std::string& file, const std::string& types) {
+                     const std::string& file, Defines settings) {
   std::ofstream(dir / "kernel.cl") << kernel_source("", file);
+  settings["HALF_BITS"] = "1";
+  settings["WAVE_LANES"] = settings["LANES"] = form.lanes;
+  settings.merge(usual_settings(file));
+  std::string defines;
+  for (const auto& [name, value] : settings) defines += " -D" + name + "=" + value;
   const std::string command =
       clang + " -x cl -cl-std=CL1.2 -target amdgcn-amd-amdhsa -mcpu=" + form.gpu +
-      " -nogpulib -Xclang -finclude-default-header -O1 -S -DHALF_BITS=1 -DWAVE_LANES=" + form.lanes +
-      " -DLANES=" + form.lanes + " " + types + " -o - " + (dir / "kernel.cl").string() + " > " +
+      " -nogpulib -Xclang -finclude-default-header -O1 -S" + defines + " -o - " + (dir / "kernel.cl").string() + " > " +
       (dir / "kernel.s").string() + " 2>&1";
   const bool ok = std::system(command.c_str()) == 0;  // NOLINT(cert-env33-c): a compiler of the path.
   std::ifstream in(dir / "kernel.s");
@@ -257,7 +262,7 @@ TEST_F(OpenClWaveProducts, HeavyCompileToTheInstructionsOfEachGpuThatAClangHereK
   for (const WaveForm& form : kWaveForms) {
     for (const char* clang : {"clang-22", "clang-21", "clang-20", "clang-19", "clang-18", "clang-17", "clang-16",
                               "clang-15", "clang-14", "clang"}) {
-      const std::string f16 = compiled(clang, dir_.path(), form, "gemm_wave.cl", "");
+      const std::string f16 = compiled(clang, dir_.path(), form, "gemm_wave.cl", {});
       if (f16.find("not found") != std::string::npos || f16.find("invalid target ID") != std::string::npos ||
           f16.find("No available targets") != std::string::npos)
         continue;
@@ -265,9 +270,9 @@ TEST_F(OpenClWaveProducts, HeavyCompileToTheInstructionsOfEachGpuThatAClangHereK
         return std::regex_search(assembly, std::regex(std::string("\\t") + instruction + "[ _]"));
       };
       EXPECT_TRUE(has(f16, form.f16)) << form.gpu << " " << clang << ": " << f16.substr(0, 2000);
-      const std::string bf16 = compiled(clang, dir_.path(), form, "gemm_wave.cl", "-DA_TYPE=5");
+      const std::string bf16 = compiled(clang, dir_.path(), form, "gemm_wave.cl", {{"A_TYPE", "5"}});
       EXPECT_TRUE(has(bf16, form.bf16)) << form.gpu << " " << clang << ": " << bf16.substr(0, 2000);
-      const std::string i8 = compiled(clang, dir_.path(), form, "gemm_wave.cl", "-DA_TYPE=7 -DB_TYPE=7");
+      const std::string i8 = compiled(clang, dir_.path(), form, "gemm_wave.cl", {{"A_TYPE", "7"}, {"B_TYPE", "7"}});
       EXPECT_TRUE(has(i8, form.i8)) << form.gpu << " " << clang << ": " << i8.substr(0, 2000);
       tried += std::string(" ") + form.gpu + " by " + clang;
       break;

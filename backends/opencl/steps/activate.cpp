@@ -74,7 +74,10 @@ void ActivateKernel::build(ProgramBuilder& builder) {
       codes ? quantizer_defines(features_, DType::f32, desc_.y, desc_.quantizer) : device_defines(features_);
   defines["LANES"] = std::to_string(lanes_);
   defines["X_TYPE"] = kernel_number(desc_.x);
-  if (!codes) defines["Y_TYPE"] = kernel_number(desc_.y);
+  if (!codes) {
+    defines["CODE"] = "0";
+    defines["Y_TYPE"] = kernel_number(desc_.y);
+  }
   defines["ACTIVATION"] = std::to_string(static_cast<std::uint32_t>(desc_.activation));
   defines["GROUP_COLS"] = std::to_string(reach(group_cols_));
   defines["GROUPED"] = std::to_string(static_cast<std::uint32_t>(desc_.grouping));

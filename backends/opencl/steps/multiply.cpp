@@ -38,11 +38,13 @@ class Multiply final : public Step {
         defines_(device_defines(features_)) {
     if (variant.scratch_bytes != nullptr)
       scratch_ = plan.booking.book(variant.scratch_bytes(tuning, problem_, features_));
-    if (const int persistent = variant.persistent_groups != nullptr ? variant.persistent_groups(tuning, problem_) : 0;
-        persistent > 0) {
-      plan.booking.ask_for_counter();
-      scratch_ = {Source::counter, 0};
+    if (variant.persistent_groups != nullptr) {
+      const int persistent = variant.persistent_groups(tuning, problem_);
       define("PERSISTENT_GROUPS", persistent);
+      if (persistent > 0) {
+        plan.booking.ask_for_counter();
+        scratch_ = {Source::counter, 0};
+      }
     }
     // What `floats` decides is QUANTISE below, so that a kernel that gets codes is compiled once.
     for (const auto& [name, value] : tuning)

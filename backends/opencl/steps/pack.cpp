@@ -15,8 +15,7 @@ class Pack final : public Step {
         places_(a, plan),
         items_(plan.features.prefers_vectors() ? 1 : std::min<std::int64_t>(plan.features.max_work_group, 64)),
         defines_(device_defines(plan.features)) {
-    // Of no other B does the kernel see the type: a program does for all.
-    if (out.in_units_of_weights || numerics::bits_of(problem_.b) < 8) defines_["B_TYPE"] = kernel_number(problem_.b);
+    defines_["B_TYPE"] = kernel_number(type_of_b_in_tiles(out, problem_));
     defines_["TILE"] = std::to_string(packing.rows);
     defines_["TILE_FORM"] = kernel_number(packing.form);
     defines_["A_TYPE"] = kernel_number(a.element);

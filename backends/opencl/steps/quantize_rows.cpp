@@ -23,7 +23,7 @@ class QuantizeRows final : public Step {
         defines_(quantizer_defines(f, how.source, how.code, how.quantizer)),
         options_(quantizer_options(f)) {
     defines_["LANES"] = std::to_string(lanes_);
-    if (how.scale != backend::DType::f32) defines_["SCALE_TYPE"] = kernel_number(how.scale);
+    defines_["SCALE_TYPE"] = kernel_number(how.scale);
     if (how.quantizer.given) {
       defines_["GIVEN_ROWS"] = std::to_string(reach(how.grid.group_rows));
       defines_["GIVEN_COLS"] = std::to_string(reach(how.grid.group_cols));

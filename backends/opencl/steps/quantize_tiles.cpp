@@ -21,7 +21,7 @@ class QuantizeTiles final : public Step {
         options_(quantizer_options(plan.features)) {
     defines_["TILE_FORM"] = kernel_number(packing.form);
     defines_["TILE"] = std::to_string(rows_);
-    if (out.in_units_of_weights || numerics::bits_of(problem_.b) < 8) defines_["B_TYPE"] = kernel_number(problem_.b);
+    defines_["B_TYPE"] = kernel_number(type_of_b_in_tiles(out, problem_));
     defines_["GROUP"] = std::to_string(problem_.k_group);
     defines_["GROUP_COLS"] = std::to_string(reach(problem_.a_scale.grid.group_cols));
     if (packing.past_caches && groups_at_once(problem_.m) >= kGroupsOfAFence) defines_["STREAM_TILES"] = "1";

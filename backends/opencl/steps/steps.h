@@ -31,6 +31,12 @@ struct Packing {
   backend::DType form = backend::DType::f32;  ///< TILE_FORM of cl/a_tiles.cl: how tiles lie.
 };
 
+/// The type of B as kernels that fill tiles are told of it: where it changes nothing in `out`, one for all, which then
+/// share a program.
+inline backend::DType type_of_b_in_tiles(const Operand& out, const Problem& p) {
+  return out.in_units_of_weights || numerics::bits_of(p.b) < 8 ? p.b : backend::DType::e4m3fn;
+}
+
 /// Packs rows of codes with scales, or of floats, into `out`, whose scales are one f32 for each row and K group.
 std::unique_ptr<Step> pack_step(const Packing& packing, const Operand& a, const Operand& out,
                                 const PlanContext& plan);

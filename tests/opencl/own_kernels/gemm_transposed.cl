@@ -7,9 +7,6 @@
 #define PANEL 8  // columns
 #include "tile.cl"
 
-#ifndef TILE_N
-#define TILE_N 16
-#endif
 #ifndef WRONG
 #define WRONG 0
 #endif

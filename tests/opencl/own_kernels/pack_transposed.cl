@@ -2,16 +2,6 @@
 // pack_transposed.cl: A [m, k] as f32, k outermost, rows padded to `ld`; scales [K groups, ld]. Of a test.
 #include "fp8.cl"
 
-#ifndef A_TYPE
-#define A_TYPE 4
-#endif
-#ifndef SCALE_TYPE
-#define SCALE_TYPE 1
-#endif
-#ifndef GROUP
-#define GROUP 128
-#endif
-
 __kernel void pack_transposed(int m, int k, __global const uchar* a, ulong a_at, ulong lda, __global const uchar* sa,
                               ulong s_at, ulong lds, int scale_rows, int scale_cols, __global float* out,
                               ulong out_at, __global float* scales, ulong scales_at, ulong ld) {
