@@ -7,13 +7,10 @@
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
-#include <cmath>
 #include <cstdlib>
-#include <cstring>
 #include <fstream>
 #include <map>
 #include <memory>
-#include <random>
 #include <span>
 #include <stdexcept>
 #include <string>
@@ -26,6 +23,7 @@
 #include "backends/opencl/objects.h"
 #include "backends/words.h"
 #include "host/layer/expected.h"
+#include "host/layer/synthetic.h"
 
 namespace {
 
@@ -102,52 +100,14 @@ struct Settings {
   std::size_t flush_mib = 256;
 };
 
-std::size_t size(std::int64_t count) { return static_cast<std::size_t>(count); }
-
-/// Operands on the host, of the most rows.
+/// Operands on the host, of the most rows: the same B beside codes and beside floats.
 struct Made {
-  std::vector<std::uint8_t> a, b;
-  std::vector<float> a_scales, b_scales;
-  std::vector<std::uint16_t> x;
+  layer::MadeOperands codes, floats;
 
   layer::Operands of(const backend::GemmDesc& d) const {
-    const bool floats = d.a_source != DType::none;
-    layer::Operands all;
-    all.a = floats ? std::as_bytes(std::span(x).first(size(d.m * d.k)))
-                   : std::as_bytes(std::span(a).first(size(d.m * d.k)));
-    if (!floats) all.a_scale = std::as_bytes(std::span(a_scales).first(size(d.m * d.a_scale.ld)));
-    all.b = std::as_bytes(std::span(b));
-    all.b_scale = std::as_bytes(std::span(b_scales));
-    return all;
+    return layer::of_first_rows(d, d.a_source == DType::none ? codes : floats);
   }
 };
-
-std::vector<float> random_scales(std::int64_t count, std::uint32_t seed) {
-  std::mt19937 random(seed);
-  std::vector<float> all(size(count));
-  for (float& s : all) s = std::ldexp(1.0f + static_cast<float>(random() % 1024) / 1024, -6);
-  return all;
-}
-
-/// Normal numbers, drawn from 65536 of them: of `type`, multiplied by `unit`, none of them NaN.
-template <class T>
-std::vector<T> random_normal(DType type, float unit, std::int64_t count, std::uint32_t seed) {
-  std::mt19937_64 random(seed);
-  std::normal_distribution<float> normal;
-  std::vector<float> values(65536);
-  // Codes saturate: one that overflows to NaN makes a whole row or column of D NaN, of which nothing is compared.
-  const float most = numerics::is_quantized(type) ? static_cast<float>(numerics::largest(type)) : 3e38f;
-  for (float& v : values) v = std::clamp(normal(random) * unit, -most, most);
-  std::vector<T> table(values.size()), all(size(count));
-  numerics::encode(type, values, reinterpret_cast<std::uint8_t*>(table.data()));
-  std::size_t i = 0;
-  for (; i + 4 <= all.size(); i += 4) {
-    const std::uint64_t bits = random();
-    for (std::size_t j = 0; j < 4; ++j) all[i + j] = table[bits >> 16 * j & 0xffff];
-  }
-  for (; i < all.size(); ++i) all[i] = table[random() & 0xffff];
-  return all;
-}
 
 double microseconds(const cl::Event& command) { return 1e6 * opencl::seconds_of_run(command); }
 
@@ -175,7 +135,7 @@ Measured measure(Run& run, const std::shared_ptr<backend::Gemm>& plan, const bac
   args.weights = weights;
   args.a = run.upload(o.a);
   if (!o.a_scale.empty()) args.a_scale = run.upload(o.a_scale);
-  args.d = run.upload(std::vector(size(d.m * d.n * 2), std::byte{0xff}));
+  args.d = run.upload(std::vector(static_cast<std::size_t>(d.m * d.n * 2), std::byte{0xff}));
   auto& queue = dynamic_cast<opencl::Queue&>(*run.queue());
   std::vector<double> first, kernel, whole;
   layer::Check check;
@@ -318,13 +278,9 @@ int main(int argc, char** argv) try {
              "variant", "config", "kernel", "TFLOP", "codes", "bf16", "errors");
   bool pass = true;
   for (const auto& [n, k] : s.shapes) {
-    Made o;
     const std::int64_t most = *std::max_element(s.m.begin(), s.m.end());
-    o.a = random_normal<std::uint8_t>(DType::e4m3fn, 112, most * k, 1);
-    o.b = random_normal<std::uint8_t>(DType::e4m3fn, 112, n * k, 2);
-    o.x = random_normal<std::uint16_t>(DType::bf16, 1, most * k, 3);
-    o.a_scales = random_scales(most * numerics::ceil_div(k, kBlock), 4);
-    o.b_scales = random_scales(numerics::ceil_div(n, kBlock) * numerics::ceil_div(k, kBlock), 5);
+    const Made o{layer::make_operands(product(most, n, k, DType::none), 1),
+                 layer::make_operands(product(most, n, k, DType::bf16), 1)};
     PreparedWeights weights(run, o);
     for (const std::int64_t m : s.m)
       for (const auto weakest : s.classes)
