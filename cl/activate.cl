@@ -136,33 +136,27 @@ void activate(PARAMETERS(ACTIVATE_LIST)) {
         scale = scale_of_bits(amax, floor_bits);
         finite = amax < 0x7f800000u;
         if (lane == 0) scales[scales_at + (ulong)row * lds + (ulong)group] = scale;
-#ifdef QUICK_QUOTIENTS
         quick = finite && in_reach(scale);
         if (quick) reciprocal = divide_exactly(1.0f, scale);
-#endif
       }
       if (chunks > 1 && step < chunks) continue;
       __global uchar* codes = y + to + (ulong)start;
 #if LANES == 1
       for (int col = 0; col < part; col += 16) {
         const float16 made = *(__local const float16*)(values + col);
-#ifdef QUICK_QUOTIENTS
         if (quick && col + 16 <= part) {
           vstore16(convert_uchar16(ENCODE_16(CODE)(quotient_16(made, scale, reciprocal))), 0, codes + col);
           continue;
         }
-#endif
         float each[16];
         vstore16(made, 0, each);
         for (int j = 0; j < min(16, part - col); ++j) codes[col + j] = finite ? code_of(each[j], scale) : (uchar)NAN_CODE;
       }
 #else
       int col = lane;
-#ifdef QUICK_QUOTIENTS
       if (quick) {
         for (; col < part; col += LANES) codes[col] = (uchar)ENCODE(CODE)(quotient(values[col], scale, reciprocal));
       }
-#endif
       for (; col < part; col += LANES) codes[col] = finite ? code_of(values[col], scale) : (uchar)NAN_CODE;
 #endif
     }

@@ -21,9 +21,6 @@ static inline uint magnitude(uint amax, float2 v) { return max(max(amax, as_uint
 // Codes of two elements, in the low 16 bits, where scale_and_reach() says so.
 static inline uint quick_codes(float2 v, float scale, float reciprocal)
 {
-#if !defined(QUICK_QUOTIENTS)
-  return 0u;
-#else
   const float a = quotient(v.x, scale, reciprocal), b = quotient(v.y, scale, reciprocal);
 #if CODE != TYPE_I8 && !defined(PTX_SM_89)
   return (uint)ENCODE(CODE)(a) | (uint)ENCODE(CODE)(b) << 8;
@@ -38,7 +35,6 @@ static inline uint quick_codes(float2 v, float scale, float reciprocal)
 #else
   return ((uint)(int)rint(clamp(a, -127.0f, 127.0f)) & 0xffu) | ((uint)(int)rint(clamp(b, -127.0f, 127.0f)) & 0xffu) << 8;
 #endif
-#endif
 }
 static inline uint slow_codes(float2 v, float scale, bool finite)
 {
@@ -50,13 +46,8 @@ static inline uint slow_codes(float2 v, float scale, bool finite)
 static inline bool scale_and_reach(uint amax, uint floor_bits, float* scale, float* reciprocal)
 {
   *scale = scale_of_bits(amax, floor_bits);
-#if defined(QUICK_QUOTIENTS)
   const bool quick = amax < 0x7f800000u && in_reach(*scale);
   *reciprocal = quick ? divide_exactly(1.0f, *scale) : 0.0f;
   return quick;
-#else
-  *reciprocal = 0.0f;
-  return false;
-#endif
 }
 #endif

@@ -25,13 +25,11 @@ static inline void put_codes(__global uchar* to, __local const float* from, int 
     for (; j < count; ++j) to[j] = (uchar)D_NAN_CODE;
     return;
   }
-#ifdef QUICK_QUOTIENTS
   if (in_reach(scale)) {
     const float reciprocal = divide_exactly(1.0f, scale);
     for (; j + 16 <= count; j += 16)
       vstore16(convert_uchar16(ENCODE_16(D_TYPE)(quotient_16(vload16(0, from + j), scale, reciprocal))), 0, to + j);
   }
-#endif
   for (; j < count; ++j) to[j] = D_CODE(any_quotient(from[j], scale));
 #else
   for (; j < count; ++j) to[j] = D_CODE(quotient_by_given(from[j], scale));
@@ -81,13 +79,9 @@ void put_together(int pass, __local uint* amax, __global uchar* d, ulong at, __g
 #else
   const float scale = scale_of_d(*amax, d_floor);
   if (is_first) PUT_SCALE(D_SCALE_TYPE, ds, scale_at, scale);
-#ifdef QUICK_QUOTIENTS
   const bool quick = in_reach(scale);
   const float reciprocal = quick ? divide_exactly(1.0f, scale) : 0.0f;
 #define QUOTIENT_OF_D(value) (quick ? quotient(value, scale, reciprocal) : any_quotient(value, scale))
-#else
-#define QUOTIENT_OF_D(value) any_quotient(value, scale)
-#endif
 #define CODE_UNDER_SCALE(value) (D_BITS(scale) >= 0x7f800000u ? (uchar)D_NAN_CODE : D_CODE(QUOTIENT_OF_D(value)))
 #endif
   for (int j = 0; j < 4; ++j)

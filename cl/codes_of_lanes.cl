@@ -57,7 +57,8 @@ __attribute__((noinline)) uint far_codes(float4 v, float scale, uint finite)
         }                                                                                                                      \
         scale_ = scale_of_d(amax_, d_floor);                                                                                   \
         if (mine_ == 0 && first_ < all_) PUT_SCALE(D_SCALE_TYPE, ds, scale_at_, scale_);                                       \
-        REACH_OF_D                                                                                                             \
+        quick_ = amax_ < 0x7f800000u && in_reach(scale_);                                                                      \
+        if (quick_) reciprocal_ = divide_exactly(1.0f, scale_);                                                                \
       }                                                                                                                        \
       UNROLL for (int i_ = 0; i_ < RUNS_OF_SCALE; ++i_) {                                                                      \
         const float *w_ = v_[of_ + i_];                                                                                        \
@@ -75,13 +76,6 @@ __attribute__((noinline)) uint far_codes(float4 v, float scale, uint finite)
       }                                                                                                                        \
     }                                                                                                                          \
   } while (0)
-#ifdef QUICK_QUOTIENTS
-#define REACH_OF_D                                   \
-  quick_ = amax_ < 0x7f800000u && in_reach(scale_);  \
-  if (quick_) reciprocal_ = divide_exactly(1.0f, scale_);
-#else
-#define REACH_OF_D
-#endif
 // Two gates, each before its up, as two values of D.
 #if HELD_OF_D(2) == 1
 #define codes_of_run ushort

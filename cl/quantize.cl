@@ -14,9 +14,10 @@
 
 #ifdef GIVEN_ROWS
 #define QUOTIENT_OF quotient_by_given
-#undef QUICK_QUOTIENTS
+#define IS_QUICK(scale) false
 #else
 #define QUOTIENT_OF any_quotient
+#define IS_QUICK(scale) in_reach(scale)
 #endif
 #define CODE_HERE(value) (finite ? (uchar)ENCODE(CODE)(QUOTIENT_OF(value, scale)) : (uchar)NAN_CODE)
 
@@ -79,36 +80,30 @@ void quantize(PARAMETERS(QUANTIZE_LIST) SCHEDULED_ARGS) {
 #endif
       PUT_SCALE(SCALE_TYPE, scales, s_at + (ulong)band * lds + (ulong)get_group_id(0), scale);
 #endif
-#ifdef QUICK_QUOTIENTS
-    const bool quick = finite && in_reach(scale);
+    const bool quick = finite && IS_QUICK(scale);
     const float reciprocal = quick ? divide_exactly(1.0f, scale) : 0.0f;
-#endif
     for (int row = 0; row < rows; ++row) {
       const ulong at = x_at + (ulong)(first_row + row) * ldx + (ulong)first_col;
       __global uchar* out = q + q_at + (ulong)(first_row + row) * ldq + (ulong)first_col;
 #if LANES == 1
       int col = 0;
-#ifdef QUICK_QUOTIENTS
       if (quick) {
         for (; col + 16 <= cols; col += 16) {
           const float16 values = quotient_16(load_floats16(SOURCE, x, at + (ulong)col), scale, reciprocal);
           vstore16(convert_uchar16(ENCODE_16(CODE)(values)), 0, out + col);
         }
       }
-#endif
       for (; col < cols; ++col) out[col] = CODE_HERE(load_element(SOURCE, x, at + (ulong)col));
       if (last) {
         for (col = cols; col < k_fill - first_col; ++col) out[col] = (uchar)0;
       }
 #else
       int col = lane;
-#ifdef QUICK_QUOTIENTS
       if (quick) {
         for (; col < cols; col += LANES) {
           out[col] = (uchar)ENCODE(CODE)(quotient(load_element(SOURCE, x, at + (ulong)col), scale, reciprocal));
         }
       }
-#endif
       for (; col < cols; col += LANES) out[col] = CODE_HERE(load_element(SOURCE, x, at + (ulong)col));
       if (last) {
         for (col = cols + lane; col < k_fill - first_col; col += LANES) out[col] = (uchar)0;

@@ -10,7 +10,6 @@ static inline float quantise_group(__local float* to, int stride, __global const
   const float scale = scale_of_bits(amax, FLOOR_BITS);
   const bool finite = amax < 0x7f800000u;
   int at = 0;
-#ifdef QUICK_QUOTIENTS
   if (finite && in_reach(scale)) {
     const int whole = count / 16 * 16;
     const float reciprocal = divide_exactly(1.0f, scale);
@@ -19,7 +18,6 @@ static inline float quantise_group(__local float* to, int stride, __global const
       *(__local float16*)to = ROUND_16(CODE)(quotients);
     }
   }
-#endif
   for (; at < padded; at += 16, to += stride) {
     for (int j = 0; j < 16; ++j) {
       float value = 0.0f;

@@ -20,7 +20,7 @@
 
 // Whole groups of bf16 to bf16 tiles, 32 values at a time, which are a cache line of either: a word's upper half is a value already, its
 // lower half is one after a shift, and what comes out is exact in the upper half again.
-#if SOURCE == TYPE_BF16 && TILE_FORM == TYPE_BF16 && !defined(PAIRS_APART) && defined(QUICK_QUOTIENTS) && defined(CACHE_BUILTINS)
+#if SOURCE == TYPE_BF16 && TILE_FORM == TYPE_BF16 && !defined(PAIRS_APART) && (FMA_DIVIDE || EXACT_DIVIDE) && defined(CACHE_BUILTINS)
 #define IN_PAIRS
 // Where a group's width is no literal the compiler cannot unroll; it need not say so.
 #pragma clang diagnostic ignored "-Wpass-failed"
@@ -104,10 +104,8 @@ static inline __attribute__((always_inline)) void quantize_group_of_tile(__globa
       const uint amax = largest_bits(larger_bits((uint16)(0u), x, from + (ulong)first, end - first));
       scale[i] = scale_of_bits(amax, floor_bits);
       finite[i] = amax < 0x7f800000u;
-#ifdef QUICK_QUOTIENTS
       quick[i] = finite[i] && in_reach(scale[i]);
       if (quick[i]) reciprocal[i] = divide_exactly(1.0f, scale[i]);
-#endif
     }
   }
   for (int group = first / GROUP; group * GROUP < end; ++group) {
@@ -117,13 +115,11 @@ static inline __attribute__((always_inline)) void quantize_group_of_tile(__globa
     for (int i = 0; i < TILE; ++i) {
       const ulong from = at[i] + (ulong)col;
       const ulong to = element_in_tile(tile, tiles, k_pad, i, col);
-#ifdef QUICK_QUOTIENTS
       if (quick[i] && col < whole) {
         const float16 quotients = quotient_16(load_floats16(SOURCE, x, from), scale[i], reciprocal[i]);
         store_tile_16(values, to, ROUND_16(CODE)(quotients) * (float16)(UNIT_OF_VALUES));
         continue;
       }
-#endif
       for (int j = 0; j < 16; ++j) {
         float value = 0.0f;
         if (i < rows && col + j < end) {

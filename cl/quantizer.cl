@@ -119,16 +119,15 @@ static inline float quotient_by_given(float x, float scale) {
   const F near = fma(fma(-guess, (F)(scale), x), (F)(reciprocal), guess);           \
   const F right = fma(fma(-near, (F)(scale), x), (F)(reciprocal), near);            \
   return AS_F((AS_U(right) & (U)(0x7fffffffu)) | (AS_U(x) & (U)(0x80000000u)));
-#define QUICK_QUOTIENTS
 static inline bool in_reach(float scale) { return as_uint(scale) - 0x21800000u <= 0x3c000000u; }  // 2^-60 to 2^60
 #elif EXACT_DIVIDE
 #define QUOTIENT(F, U, AS_F, AS_U) return x / (F)(scale);
-#define QUICK_QUOTIENTS
 static inline bool in_reach(float scale) { return as_uint(scale) - 1u < 0x7f7fffffu; }  // Positive and finite.
+#else
+#define QUOTIENT(F, U, AS_F, AS_U) return x;  // Nobody asks.
+static inline bool in_reach(float scale) { return false; }
 #endif
-#ifdef QUICK_QUOTIENTS
 static inline float quotient(float x, float scale, float reciprocal) { QUOTIENT(float, uint, as_float, as_uint) }
 static inline float16 quotient_16(float16 x, float scale, float reciprocal) {
   QUOTIENT(float16, uint16, as_float16, as_uint16)
 }
-#endif
