@@ -18,13 +18,14 @@
 // Set by the host: those of split_k.cl, code_words.cl and dpas.cl.
 // A: row major codes, rows padded with zeros to a multiple of 64.
 // B: the 16 codes of column n and k from 16 * c on are at (c * n_pad + n) * 16.
-// Local memory: TILE_M * (4 * GROUP + 8) B = 8320 B with the defaults. Without the extension LANES * SUB_GROUPS * 32 B more.
+// Local memory: TILE_M * (4 * GROUP + 8) B = 8320 B with the defaults.
 // Origin: the extension's specification; scaling order after DeepGEMM.
 #include "narrow_floats.cl"
 #include "split_k.cl"
 
 #define ITEMS (LANES * SUB_GROUPS)
 #include "dpas.cl"
+#if defined(DPAS_LANES) || defined(DPAS_BY_HAND)
 
 #define COLUMNS (SUB_GROUPS * WORK_N * LANES)
 #define BLOCKS_M (TILE_M / 8)
@@ -52,17 +53,7 @@ void gemm_dpas(GEMM_ARGS) {
   const int item = (int)get_local_id(0), lane = DPAS_LANE, sub_group = DPAS_SUB_GROUP;
   const int columns = (n + COLUMNS - 1) / COLUMNS;
   EACH_UNIT(columns * SPLIT_K) {
-#ifdef GROUPED
-    const scheduled_block here = block_of(scheduled, work, columns * SPLIT_K);
-    const int part = here.column % SPLIT_K, first_n = here.column / SPLIT_K * COLUMNS;
-    const ulong scratch_rows = (ulong)scheduled[SCHEDULED_TILES] * TILE_M;
-#else
-    const int part = (int)get_group_id(1) % SPLIT_K, first_n = (int)get_group_id(0) * COLUMNS;
-    const int first_tile = (int)get_group_id(1) / SPLIT_K;
-    if (first_tile * TILE_M >= m || first_n >= n) return;
-    const scheduled_block here = {0, first_tile * TILE_M, m, first_tile, 1, 0, TILE_M};
-    const ulong scratch_rows = (ulong)m;
-#endif
+    PART_HERE(COLUMNS, columns)
     OF_MATRIX(here)
     const int last_row = here.end_row - 1;
     const int first_group = FIRST_GROUP(part), end_group = FIRST_GROUP(part + 1);
@@ -165,3 +156,4 @@ void gemm_dpas(GEMM_ARGS) {
 }
 
 DEFINE_REDUCE(gemm_dpas_reduce)
+#endif  // Without such products this file is empty.

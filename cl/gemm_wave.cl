@@ -22,14 +22,14 @@
 // Set by the host: those of split_k.cl, code_words.cl and wave_products.cl.
 // A: row major codes, rows padded with zeros to a multiple of 64.
 // B: the 16 codes of column n and k from 16 * c on are at (c * n_pad + n) * 16.
-// Local memory: TILE_M * (4 * TILE_K + 8) B = 8704 B with the defaults; of i8 TILE_M * (2 * TILE_K + 8). Without such products 8 B to 64 B
-// more for each work-item.
+// Local memory: TILE_M * (4 * TILE_K + 8) B = 8704 B with the defaults; of i8 TILE_M * (2 * TILE_K + 8).
 // Origin: register blocking after AMD's notes on programming its matrix cores; scaling order after DeepGEMM.
 #include "narrow_floats.cl"
 #include "split_k.cl"
 
 #define ITEMS (LANES * WAVES)
 #include "wave_products.cl"
+#if defined(WAVE_LANES) || defined(WAVE_BY_HAND)
 
 #define COLUMNS (WAVES * WORK_N * SIDE)
 #define BLOCKS_M (TILE_M / SIDE)
@@ -218,3 +218,4 @@ void gemm_wave(GEMM_ARGS) {
 }
 
 DEFINE_REDUCE(gemm_wave_reduce)
+#endif  // Without such products this file is empty.

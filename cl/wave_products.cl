@@ -11,16 +11,16 @@
 // 32     gfx11           16    1      16, 16, 16            2 * v + l / 16; both halves of a wave have the same lines
 // 32     gfx12           16    2      8, 8, 8               v + 8 * (l / 16)
 //
-// The compiler says which of them it knows. Where the host does not set WAVE_LANES, the same is done by hand: work-items show one another
-// what they have in local memory. That is what tests run on devices without such products, in each of these forms; no plan takes it.
-// Set by the including file: LANES, the work-items of a wave; ITEMS of a work-group. Set by the host, besides those of tile.cl:
-// WAVE_LANES  not set  32 64  work-items of the device's waves; LANES must be that
-// Set by a test, by hand: PARTS, RUN.
+// The compiler says which of them it knows. A file that comes before and defines WAVE_BY_HAND has its own products, PARTS and RUN: tests do
+// them by hand, in each of these forms, on devices without such products.
+// Set by the including file: LANES, the work-items of a wave. Set by the host, besides those of tile.cl:
+// WAVE_LANES  32 64  work-items of the device's waves; LANES must be that. Without it the file is empty.
 // A wave is LANES work-items of a work-group one after another, as AMD's compiler numbers them.
 // Source of layouts: AMD's Matrix Instruction Calculator, register and lane of each element.
 // Source of the functions: clang's builtins for AMD's GPUs. Products need every work-item of a wave: no call stands inside a condition.
 #include "tile.cl"
 
+#if defined(WAVE_LANES) || defined(WAVE_BY_HAND)
 // What is multiplied: i8; e4m3 by e4m3 as f16; where one is e5m2, bf16.
 #define WAVE_I8 (A_TYPE == TYPE_I8)
 #define WAVE_F16 (A_TYPE == TYPE_E4M3 && B_TYPE == TYPE_E4M3)
@@ -99,13 +99,6 @@ typedef int8 wave_ints;
 #error "the device's compiler knows no matrix products of waves of 32 work-items"
 #endif
 #define WAVE_SCRATCH
-#else
-#ifndef PARTS
-#define PARTS (LANES == 64 ? 2 : 1)
-#endif
-#ifndef RUN
-#define RUN (LANES == 32 ? 16 : WAVE_I8 ? 8 : 4)
-#endif
 #endif
 
 // 16 k of a line as words, which are PIECES products.
@@ -139,52 +132,4 @@ typedef wave_floats wave_sums;
 #else
 #define MULTIPLY_CHUNKS MULTIPLY_8
 #endif
-
-#ifndef WAVE_LANES
-#if WAVE_I8
-#define IN_A_WORD 4
-typedef int wave_sum;
-#define LINE_AT(shown, line, e) ((int)((__local const char*)((shown) + (line)))[e])
-#define ADD_PRODUCT(a, b, sum) ((sum) + (a) * (b))
-#else
-#define IN_A_WORD 2
-typedef float wave_sum;
-#if WAVE_F16
-#define LINE_AT(shown, line, e) decode_f16((uint)((__local const ushort*)((shown) + (line)))[e])
-#else
-#define LINE_AT(shown, line, e) decode_bf16((uint)((__local const ushort*)((shown) + (line)))[e])
-#endif
-#define ADD_PRODUCT MUL_ADD
-#endif
-#if RUN / IN_A_WORD == 1
-typedef uint wave_words;
-#elif RUN / IN_A_WORD == 2
-typedef uint2 wave_words;
-#elif RUN / IN_A_WORD == 4
-typedef uint4 wave_words;
-#else
-typedef uint8 wave_words;
-#endif
-#define WAVE_SCRATCH __local wave_words shown_a[ITEMS], shown_b[ITEMS];
-#define WAVE_PRODUCT(a, b, sums)                                                                                     \
-  (barrier(CLK_LOCAL_MEM_FENCE), shown_a[get_local_id(0)] = (a), shown_b[get_local_id(0)] = (b),                     \
-   barrier(CLK_LOCAL_MEM_FENCE), wave_product_by_hand(shown_a, shown_b, (int)get_local_id(0) / LANES * LANES,        \
-                                                      (int)get_local_id(0) % LANES, sums))
-
-/// `wave`: the first line of the wave. Each half of a wave whose halves have the same lines takes its own. Always inline: PoCL 3.1 loses
-/// vectors on their way into a function that it calls.
-static inline __attribute__((always_inline)) wave_sums wave_product_by_hand(__local const wave_words* shown_a,
-                                                                            __local const wave_words* shown_b, int wave, int lane,
-                                                                            wave_sums sums) {
-  wave_sum each[SUMS];
-  VSTORE_SUMS(sums, 0, each);
-  for (int part = 0; part < PARTS; ++part) {
-    const int first = wave + (PARTS == 1 ? lane / SIDE : part) * SIDE;
-    for (int e = 0; e < RUN; ++e) {
-      const wave_sum b = LINE_AT(shown_b, first + lane % SIDE, e);
-      for (int v = 0; v < SUMS; ++v) each[v] = ADD_PRODUCT(LINE_AT(shown_a, first + SUM_ROW(v, lane), e), b, each[v]);
-    }
-  }
-  return VLOAD_SUMS(0, each);
-}
 #endif

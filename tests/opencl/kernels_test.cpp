@@ -206,8 +206,8 @@ TEST(OpenClKernels, AGpuWhoseLocalMemoryIsGlobalTakesWorkGroupsOfManyWorkItems) 
 
 using OpenClBuilds = OnDevices;
 
-/// The file's text, told to say so where it asks for a setting that nobody sets, which is else 0 to a preprocessor. Not
-/// so the driver's own headers, which some have it read after the text has begun.
+/// The file's text, told to say so where it asks for a setting that nobody sets, which is else 0 to a preprocessor.
+/// Not so the driver's own headers, which some have it read after the text has begun.
 std::string strict_text_of(const std::string& file) {
   return "#pragma clang diagnostic push\n#pragma clang diagnostic error \"-Wundef\"\n" + text_of(file) +
          "\n#pragma clang diagnostic pop\n";
@@ -219,8 +219,7 @@ TEST_F(OpenClBuilds, EveryFileBuildsWithTheUsualSettings) {
     for (const EmbeddedSource& source : embedded_sources()) {
       const std::string name(source.name);
       const bool is_whole = text_of(name).find("__kernel ") != std::string::npos;  // Else others set things for it.
-      EXPECT_NO_THROW(
-          builder.build_text(name, is_whole ? strict_text_of(name) : text_of(name), usual_settings(name)))
+      EXPECT_NO_THROW(builder.build_text(name, is_whole ? strict_text_of(name) : text_of(name), usual_settings(name)))
           << name << " on " << device->props().name;
     }
   }
@@ -228,7 +227,8 @@ TEST_F(OpenClBuilds, EveryFileBuildsWithTheUsualSettings) {
 
 TEST_F(OpenClBuilds, ASettingThatIsNotSetIsSeen) {
   for (const auto& device : devices()) {
-    if (device->props().driver.find("Portable Computing Language") == std::string::npos) continue;  // Not clang, perhaps.
+    if (device->props().driver.find("Portable Computing Language") == std::string::npos)
+      continue;  // Not clang, perhaps.
     auto& builder = *dynamic_cast<Device&>(*device).context()->builder;
     Defines less = usual_settings("gemm_stream.cl");
     ASSERT_EQ(less.erase("SPLIT_K"), 1u);

@@ -230,11 +230,11 @@ TEST_F(OpenClQuantisedOutputByHand, OfWarps) {
 }
 
 TEST_F(OpenClQuantisedOutputByHand, OfWavesAndSubGroups) {
-  const Made wave = with_file(wave_by_hand, "#undef WAVE_LANES\n#include \"gemm_wave.cl\"\n");
+  const Made wave = with({wave_by_hand});
   Case c{.m = 37, .n = 192, .k = 160};
   c.options = options_of("wave_by_hand", {{"tile_m", "32"}, {"work_n", "2"}, {"waves", "2"}, {"lanes", "64"}});
   expect_codes(*wave.devices.front(), c);
-  const Made dpas = with_file(dpas_by_hand, "#include \"gemm_dpas.cl\"\n");
+  const Made dpas = with({dpas_by_hand});
   c.options = options_of("dpas_by_hand", {{"tile_m", "16"}, {"work_n", "4"}, {"sub_groups", "2"}, {"lanes", "16"}});
   expect_codes(*dpas.devices.front(), c);
 }

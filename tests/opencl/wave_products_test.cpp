@@ -22,7 +22,7 @@ using backend::DType;
 
 /// Of all types that the three variants take.
 Variant wave_by_hand() {
-  Variant v = another("wave_by_hand", "gemm_wave");
+  Variant v = another("wave_here", "gemm_wave");
   v.products = codes_of_a_byte();
   return v;
 }
@@ -46,9 +46,9 @@ constexpr WaveForm kWaveForms[] = {
 /// The kernel with its products by hand in that form, whatever the device has.
 std::string by_hand(const WaveForm& form) {
   std::ostringstream text;
-  text << "#undef WAVE_LANES\n#define PARTS " << form.parts << "\n#define RUN (A_TYPE == 7 ? " << form.run_i8
+  text << "#define PARTS " << form.parts << "\n#define RUN (A_TYPE == 7 ? " << form.run_i8
        << " : A_TYPE == 4 && B_TYPE == 4 ? " << form.run_f16 << " : " << form.run_bf16
-       << ")\n#include \"gemm_wave.cl\"\n";
+       << ")\n#include \"wave_by_hand.cl\"\n";
   return text.str();
 }
 
@@ -57,22 +57,22 @@ bool wide(const WaveForm& form) { return form.lanes == std::string("64"); }
 class OpenClWaveProducts : public OwnKernels {
  protected:
   static backend::Options options(const WaveForm& form, const backend::Options& more) {
-    backend::Options all{{"variant", "wave_by_hand"}, {"lanes", form.lanes}};
+    backend::Options all{{"variant", "wave_here"}, {"lanes", form.lanes}};
     all.insert(all.end(), more.begin(), more.end());
     return all;
   }
   /// Devices for whose kernel `file` has `to` in place of `from`, and other files are as they are.
   Made with_change(const std::string& file, const std::string& from, const std::string& to) {
-    for (const char* other : {"narrow_floats.cl", "wave_products.cl"}) std::ofstream(dir_ / other) << text_of(other);
+    for (const char* other : {"narrow_floats.cl", "wave_by_hand.cl"}) std::ofstream(dir_ / other) << text_of(other);
     std::string text = text_of(file);
     const auto at = text.find(from);
     EXPECT_NE(at, std::string::npos) << from;
     if (at != std::string::npos) text.replace(at, from.size(), to);
     std::ofstream(dir_ / file) << text;
-    return with_file(wave_by_hand, "#include \"gemm_wave.cl\"\n");
+    return with_file(wave_by_hand, "#include \"wave_by_hand.cl\"\n");
   }
   static std::string text_of(const std::string& file) {
-    std::ifstream in(std::string(IRONCL_CL_DIR) + "/" + file);
+    std::ifstream in(std::string(file == "wave_by_hand.cl" ? IRONCL_TEST_CL_DIR : IRONCL_CL_DIR) + "/" + file);
     std::stringstream text;
     text << in.rdbuf();
     return text.str();
@@ -161,7 +161,7 @@ TEST_F(OpenClWaveProducts, TrialFindsWhatAUnitLoses) {
   const std::string flush = "(fabs(x) < 0x1p-14f ? 0.0f : x)";
   const std::string flushing =
       "static inline float flushed(uint bits) { const float x = decode_f16(bits); return " + flush + "; }\n";
-  const auto harmless = with_change("wave_products.cl", "#define LINE_AT(shown, line, e) decode_f16((uint)",
+  const auto harmless = with_change("wave_by_hand.cl", "#define LINE_AT(shown, line, e) decode_f16((uint)",
                                     flushing + "#define LINE_AT(shown, line, e) flushed((uint)");
   EXPECT_EQ(trial_with(harmless, DType::e4m3fn), "");
   EXPECT_EQ(trial_with(harmless, DType::e5m2), "");
@@ -172,7 +172,7 @@ TEST_F(OpenClWaveProducts, TrialFindsWhatAUnitLoses) {
       << trial_with(lossy, DType::e4m3fn);
   // Sums of 14 bits.
   const auto narrow =
-      with_change("wave_products.cl", "#define ADD_PRODUCT MUL_ADD",
+      with_change("wave_by_hand.cl", "#define ADD_PRODUCT MUL_ADD",
                   "#define ADD_PRODUCT(a, b, sum) as_float(as_uint(MUL_ADD(a, b, sum)) & 0xfffffc00u)");
   for (const DType code : {DType::e4m3fn, DType::e5m2})
     EXPECT_NE(trial_with(narrow, code).find("the first at [0, 0]"), std::string::npos) << trial_with(narrow, code);
@@ -246,10 +246,9 @@ std::string compiled(const std::string& clang, const std::filesystem::path& dir,
   settings.merge(usual_settings(file));
   std::string defines;
   for (const auto& [name, value] : settings) defines += " -D" + name + "=" + value;
-  const std::string command =
-      clang + " -x cl -cl-std=CL1.2 -target amdgcn-amd-amdhsa -mcpu=" + form.gpu +
-      " -nogpulib -Xclang -finclude-default-header -O1 -S" + defines + " -o - " + (dir / "kernel.cl").string() + " > " +
-      (dir / "kernel.s").string() + " 2>&1";
+  const std::string command = clang + " -x cl -cl-std=CL1.2 -target amdgcn-amd-amdhsa -mcpu=" + form.gpu +
+                              " -nogpulib -Xclang -finclude-default-header -O1 -S" + defines + " -o - " +
+                              (dir / "kernel.cl").string() + " > " + (dir / "kernel.s").string() + " 2>&1";
   const bool ok = std::system(command.c_str()) == 0;  // NOLINT(cert-env33-c): a compiler of the path.
   std::ifstream in(dir / "kernel.s");
   std::stringstream text;

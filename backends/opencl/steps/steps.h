@@ -31,8 +31,8 @@ struct Packing {
   backend::DType form = backend::DType::f32;  ///< TILE_FORM of cl/a_tiles.cl: how tiles lie.
 };
 
-/// The type of B as kernels that fill tiles are told of it: where it changes nothing in `out`, one for all, which then
-/// share a program.
+/// The type of B as kernels that fill tiles are told of it: where it changes nothing in `out`, one for all, which
+/// then share a program.
 inline backend::DType type_of_b_in_tiles(const Operand& out, const Problem& p) {
   return out.in_units_of_weights || numerics::bits_of(p.b) < 8 ? p.b : backend::DType::e4m3fn;
 }
