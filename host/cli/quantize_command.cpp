@@ -171,9 +171,9 @@ class QuantizeCommand final : public Command {
     return [this, what, began = seconds()](std::uint64_t done, std::uint64_t all, const std::string& file) {
       const double part = static_cast<double>(done) / static_cast<double>(std::max<std::uint64_t>(all, 1));
       const double spent = seconds() - began;
-      line_.show(part, fmt::format("{} {}, {}/s, {} left", what, file,
-                                   report::human_bytes(static_cast<double>(done) / spent),
-                                   part > 0 ? report::human_time(spent * (1 - part) / part * 1e9) : "-"));
+      line_.show(part, fmt::format("{} left, {}/s, {} {}",
+                                   part > 0 ? report::human_time(spent * (1 - part) / part * 1e9) : "-",
+                                   report::human_bytes(static_cast<double>(done) / spent), what, file));
     };
   }
 
