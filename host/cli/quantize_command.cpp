@@ -186,7 +186,7 @@ class QuantizeCommand final : public Command {
       text += fmt::format("  stays, {}: {}\n", why, checkpoint::list_names(names, 4));
     for (const std::string& entry : plan.unmatched) text += fmt::format("  --keep {} matches no weight\n", entry);
     if (!conversion.left_behind().empty())
-      text += fmt::format("  not copied, weights of another form: {}\n",
+      text += fmt::format("  not copied, weights of another form or links to no file: {}\n",
                           checkpoint::list_names(conversion.left_behind(), 4));
     return text;
   }

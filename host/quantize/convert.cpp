@@ -172,17 +172,20 @@ struct Conversion::State {
   }
 
   /// Tokenizer, templates, licence, ... of the folder and of its own folders come along; weights that are not of the
-  /// checkpoint stay behind, and what is hidden.
+  /// checkpoint stay behind, as do links to folders and what is hidden.
   void find_rest() {
     std::set<fs::path> ours;
     for (const auto& file : folder.files) ours.insert(file.path());
     for (auto at = fs::recursive_directory_iterator(request.in); at != fs::recursive_directory_iterator(); ++at) {
       const std::string name = at->path().filename();
       if (name.starts_with('.')) at.disable_recursion_pending();
-      if (name.starts_with('.') || !at->is_regular_file() || ours.contains(at->path())) continue;
+      const bool entered = at->is_directory() && !at->is_symlink();
+      if (name.starts_with('.') || entered || ours.contains(at->path())) continue;
       // By its name: a cache of downloads has links, and what they lead to lies elsewhere.
       const fs::path inside = at->path().lexically_relative(request.in);
-      if (!holds_weights(name)) {
+      if (!at->is_regular_file()) {
+        left_behind.push_back(inside);  // a link to a folder, which may lead anywhere, or to nothing
+      } else if (!holds_weights(name)) {
         if (at.depth() > 0 || !is_one_of(kConfigs, name)) rest.push_back(inside);
       } else if (!name.ends_with(".index.json")) {
         left_behind.push_back(inside);

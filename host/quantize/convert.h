@@ -42,8 +42,8 @@ class Conversion {
   const Plan& plan() const noexcept;
   std::uint64_t input_bytes() const noexcept;   ///< Bytes of all input tensors.
   std::uint64_t output_bytes() const noexcept;  ///< Bytes of all output tensors.
-  /// Files of an earlier run that are kept; files of the folder and of its own folders that hold weights of another
-  /// form and stay behind.
+  /// Files of an earlier run that are kept; what stays behind of the folder and its own folders: files that hold
+  /// weights of another form, links to folders and to nothing.
   const std::vector<std::string>& resumed() const noexcept;
   const std::vector<std::string>& left_behind() const noexcept;
   /// After run(): weights with a NaN or an infinity, of which whole groups have become NaN.

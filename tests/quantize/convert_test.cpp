@@ -197,7 +197,11 @@ TEST(QuantizeFolder, FilesOfACacheOfLinksComeAlongUnderTheirNames) {
     fs::copy_file(entry.path(), dir / "cache/blobs" / blob);
     fs::create_symlink("../../blobs/" + blob, dir / "cache/snapshots/main" / entry.path().filename());
   }
-  run(dir / "cache/snapshots/main", dir / "quantised/here/out/", {.scheme = "block"});
+  fs::create_symlink("../../blobs/never_fetched", dir / "cache/snapshots/main/chat_template.jinja");
+  fs::create_directory_symlink("..", dir / "cache/snapshots/main/others");
+  Conversion conversion(request(dir / "cache/snapshots/main", dir / "quantised/here/out/", {.scheme = "block"}));
+  EXPECT_EQ(conversion.left_behind(), (std::vector<std::string>{"chat_template.jinja", "others"}));
+  conversion.run({});
   EXPECT_EQ(files_of(dir / "quantised"),
             (std::set<std::string>{"here/out/config.json", "here/out/model.safetensors", "here/out/tokenizer.json"}));
 }
