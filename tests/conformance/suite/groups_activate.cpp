@@ -225,7 +225,7 @@ void codes_are_of_its_f32_values(Context& c) {
 }
 
 void waits_for_its_list(Context& c) {
-  Activated a{.rows = 64, .cols = 320, .x = DType::f32};
+  Activated a{.rows = 64, .cols = 640, .x = DType::f32};
   Bench bench(c, a);
   run_after_product(c, a, bench, a.rows, a.cols, bench.gates, &ironcl_activate_args::gate);
 }

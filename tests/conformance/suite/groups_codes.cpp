@@ -25,7 +25,7 @@ void add_code_tests(Suite& suite) {
     p.m = p.n = 256, p.k = 200;
     p.fill = fill_all_code_pairs;
     add_problem(suite, "Codes", fmt::format("{}ProductOfEveryPair", kind.name), p, kind.floor, kind.heavy);
-    p.n = 40, p.k = 300, p.fill = fill_all_codes_of_a;
+    p.k = 300, p.fill = fill_all_codes_of_a;
     add_problem(suite, "Codes", fmt::format("{}EveryCodeOfA", kind.name), p, kind.floor, kind.heavy);
     p.m = 5, p.n = 256, p.fill = fill_all_codes_of_b;
     add_problem(suite, "Codes", fmt::format("{}EveryCodeOfB", kind.name), p, kind.floor, kind.heavy);

@@ -157,7 +157,7 @@ void order_and_rounding(Context& c) {
 }
 
 void waits_for_its_list(Context& c) {
-  const Combined m{.tokens = 60, .cols = 320, .rows = 64, .x = DType::f32, .poisoned = false};
+  const Combined m{.tokens = 60, .cols = 640, .rows = 64, .x = DType::f32, .poisoned = false};
   Bench bench(c, m);
   run_after_product(c, m, bench, m.rows, m.cols, bench.x_values, &ironcl_combine_args::x);
 }

@@ -68,7 +68,7 @@ Problem long_k(DType out) {
 
 Problem base_problem() {
   Problem p;
-  p.m = 33, p.n = 200, p.k = 328;
+  p.m = 33, p.n = 296, p.k = 328;
   p.fill = fill_exact;
   return p;
 }

@@ -29,14 +29,15 @@ void quantised_output(Context& c, const QuantisedD& q) {
   Problem p = base_problem();
   const bool activates = q.activation != numerics::Activation::none, quantised = numerics::is_quantized(q.code);
   // Halves in whole runs, which a kernel may want gates and ups to lie in.
-  p.m = 21, p.n = activates ? 320 : 300, p.k = 400, p.fill = fill_heavy_tailed, p.exact = false;
+  p.rows = 21, p.n = activates ? 320 : 300, p.k = 400, p.fill = fill_heavy_tailed, p.exact = false;
   p.bias = q.bias;
-  Rig rig(c, p);
+  Rig rig(c, p);  // Its plan is one that other tests have; the plan in question is for fewer rows.
   ironcl_gemm_desc desc = p.desc();
+  desc.m = p.rows;
   desc.n = activates ? p.n / 2 : p.n, desc.ldd = desc.n + q.pad;
   desc.activation = static_cast<std::uint32_t>(q.activation), desc.activation_limit = q.limit;
   const numerics::ScaleGrid grid = q.scale.grid();
-  const std::int64_t scale_rows = grid.scale_rows(p.m), scale_cols = grid.scale_cols(desc.n);
+  const std::int64_t scale_rows = grid.scale_rows(p.rows), scale_cols = grid.scale_cols(desc.n);
   const std::int64_t scale_ld = scale_cols + q.scale.pad;
   desc.d_dtype = static_cast<ironcl_dtype>(q.code);
   if (quantised) {
@@ -51,7 +52,7 @@ void quantised_output(Context& c, const QuantisedD& q) {
   const ironcl_op_info info = info_of(c, plan.get());
   const std::size_t scale_bytes = numerics::size_of(q.scale.dtype);
   const std::size_t size = numerics::size_of(q.code);
-  const Part d = part(c, rig.queue(), extent(p.m, desc.ldd, desc.n, size));
+  const Part d = part(c, rig.queue(), extent(p.rows, desc.ldd, desc.n, size));
   // Such that a part of D saturates.
   const std::vector<float> given(static_cast<std::size_t>(scale_rows * scale_cols), 0x1p-8f);
   std::vector<std::byte> given_bytes(given.size() * scale_bytes);
@@ -66,8 +67,8 @@ void quantised_output(Context& c, const QuantisedD& q) {
   if (quantised) args.d_scale = scales.span();
   run(c, plan.get(), rig.queue(), &args);
 
-  const auto elements = collect(c, rig.queue(), d, p.m, desc.n, desc.ldd, size, "D");
-  std::vector<double> values(static_cast<std::size_t>(p.m * desc.n));
+  const auto elements = collect(c, rig.queue(), d, p.rows, desc.n, desc.ldd, size, "D");
+  std::vector<double> values(static_cast<std::size_t>(p.rows * desc.n));
   numerics::decode(q.code, elements.data(), std::span<double>(values));
   // Of what is rounded to the type of D, or quantised in f32.
   numerics::BoundTerms terms = bound_terms(p, info);
