@@ -20,26 +20,35 @@ namespace {
 
 using numerics::DType;
 
+/// The devices that run a layer of experts, the same for all tests, so that programs are built once. Never destroyed:
+/// drivers may be gone before.
 class ExpertsOnDevices : public testing::Test {
  protected:
-  ExpertsOnDevices() {
-    const Example example("qwen3-moe", true);
-    for (const Device& device : cli_test::real_plugins().devices()) {
-      try {
-        ExpertsChoices choices{.tokens = 1};
-        const Experts made(device, *example.source, choices);
-        devices.push_back(device);
-      } catch (const Error& error) {
-        if (error.status() != IRONCL_UNIMPLEMENTED && error.status() != IRONCL_UNSUPPORTED) throw;
-        refused += device.uri() + ": " + error.what() + "\n";
+  struct Found {
+    std::vector<Device> devices;
+    std::string refused;
+  };
+  static const Found& found() {
+    static const Found* const all = [] {
+      auto* made = new Found;
+      const Example example("qwen3-moe", true);
+      for (const Device& device : cli_test::real_plugins().devices()) {
+        try {
+          const Experts experts(device, *example.source, {.tokens = 1});
+          made->devices.push_back(device);
+        } catch (const Error& error) {
+          if (error.status() != IRONCL_UNIMPLEMENTED && error.status() != IRONCL_UNSUPPORTED) throw;
+          made->refused += device.uri() + ": " + error.what() + "\n";
+        }
       }
-    }
+      return made;
+    }();
+    return *all;
   }
   void SetUp() override {
-    if (devices.empty()) GTEST_SKIP() << "no device runs a layer of experts:\n" << refused;
+    if (devices.empty()) GTEST_SKIP() << "no device runs a layer of experts:\n" << found().refused;
   }
-  std::string refused;
-  std::vector<Device> devices;
+  const std::vector<Device>& devices = found().devices;
 };
 
 constexpr const char* kExamples[] = {"deepseek-v3",     "qwen3-moe",           "mixtral",
@@ -157,9 +166,10 @@ TEST_F(ExpertsOnDevices, RecordedCallsAreWithinTheComposedBoundAndRepeat) {
     const auto source = make_experts(form, 5);
     for (const Device& device : devices) {
       const bool fuses = device.query("features").find("\"ptx_sm_90\":true") != std::string::npos;
-      // The last two have more rows per expert than a work-group of its own takes.
+      // The last two have more rows per expert than a work-group of its own takes. Where no kernel runs the layer,
+      // calls are recorded in one way for any number of tokens.
       for (const std::int64_t tokens :
-           fuses ? std::vector<std::int64_t>{1, 3, 11, 20, 40} : std::vector<std::int64_t>{1, 3, 11}) {
+           fuses ? std::vector<std::int64_t>{1, 3, 11, 20, 40} : std::vector<std::int64_t>{3}) {
         for (const bool routed : {true, false}) {
           ExpertsChoices choices{.tokens = tokens};
           Experts experts(device, *source, choices);
@@ -230,7 +240,7 @@ TEST_F(ExpertsOnDevices, RecordedCallsAfterALayerReadWhatItMade) {
 TEST_F(ExpertsOnDevices, FewerTokensThanItWasMadeForGiveTheSameBits) {
   for (const Device& device : devices) {
     const Example example("deepseek-v3", true);
-    ExpertsChoices choices{.tokens = 64, .out = DType::f32};
+    ExpertsChoices choices{.tokens = example.input.tokens, .out = DType::f32};
     Experts experts(device, *example.source, choices);
     const Output all = Execution(device, experts, example.input).compute();
     ExpertsInput first = example.input;
@@ -297,15 +307,15 @@ TEST_F(ExpertsOnDevices, WhatContradictsItselfIsRefused) {
     EXPECT_EQ(status_of([&] { Experts(device, *example.source, choices); }), IRONCL_INVALID_ARGUMENT) << "no tokens";
     choices.tokens = std::int64_t{1} << 31;
     EXPECT_EQ(status_of([&] { Experts(device, *example.source, choices); }), IRONCL_INVALID_ARGUMENT) << "rows";
-    choices.tokens = 4;
+    choices.tokens = 1;
     Experts experts(device, *example.source, choices);
     Queue queue(device);
     ironcl_experts_args args{};
-    args.tokens = 5;
+    args.tokens = 2;
     EXPECT_EQ(status_of([&] { experts.enqueue(queue, args); }), IRONCL_INVALID_ARGUMENT) << "more tokens";
-    args.tokens = 4;
+    args.tokens = 1;
     EXPECT_EQ(status_of([&] { experts.enqueue(queue, args); }), IRONCL_INVALID_ARGUMENT) << "no x";
-    const Buffer x(device, 4 * 96 * 2), y(device, 4 * 96 * 2 - 1);
+    const Buffer x(device, 96 * 2), y(device, 96 * 2 - 1);
     args.x = x;
     args.y = y;
     EXPECT_EQ(status_of([&] { experts.enqueue(queue, args); }), IRONCL_INVALID_ARGUMENT) << "a short y";
