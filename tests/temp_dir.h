@@ -1,15 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// A folder that goes away with the test.
+// A folder that goes away with the test, and what is in a file.
 #pragma once
 
 #include <stdlib.h>
 
 #include <filesystem>
 #include <fstream>
+#include <iterator>
 #include <stdexcept>
 #include <string>
 
 namespace ironcl {
+
+/// The bytes of a file; empty where there is none.
+inline std::string read_file(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
 
 class TempDir {
  public:

@@ -2,14 +2,13 @@
 // The layouts of released versions hold: golden files against what the compiler says now. Next door: layout.cpp.
 #include <gtest/gtest.h>
 
-#include <array>
-#include <cstdio>
 #include <fstream>
 #include <map>
 #include <sstream>
 #include <string>
 
 #include "host/include/ironcl/plugin.h"
+#include "tests/run_command.h"
 
 namespace {
 
@@ -30,13 +29,7 @@ Layout golden(unsigned minor) {
 }
 
 Layout printed_by(const char* program) {
-  std::string text;
-  if (FILE* pipe = popen(program, "r")) {
-    std::array<char, 4096> chunk{};
-    while (const std::size_t read = fread(chunk.data(), 1, chunk.size(), pipe)) text.append(chunk.data(), read);
-    pclose(pipe);
-  }
-  std::istringstream in(text);
+  std::istringstream in(ironcl::run_command(program).output);
   return parse(in);
 }
 

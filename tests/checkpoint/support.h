@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Hand-made safetensors files (broken ones too), and one way to assert an Error.
+// Broken safetensors files, models in a folder, and one way to assert an Error. Next door: ../tensors.h.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,21 +18,13 @@
 #include <vector>
 
 #include "host/checkpoint/model.h"
-#include "host/checkpoint/safetensors_writer.h"
-#include "tests/temp_dir.h"
+#include "tests/tensors.h"
 
 namespace ironcl::checkpoint {
-
-constexpr auto kE4m3 = DType::e4m3fn;
 
 inline std::filesystem::path write_file(const std::filesystem::path& path, const std::string& bytes) {
   std::ofstream(path, std::ios::binary) << bytes;
   return path;
-}
-
-inline std::string read_file(const std::filesystem::path& path) {
-  std::ifstream stream(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
 }
 
 /// A safetensors file as the header claims it: no part is checked or made to fit.
@@ -40,37 +32,6 @@ inline std::string raw_safetensors(const std::string& header, std::size_t data_b
   std::string file(8, '\0');
   for (std::size_t i = 0; i < 8; ++i) file[i] = static_cast<char>(header.size() >> (8 * i));
   return file + header + std::string(data_bytes, '\0');
-}
-
-/// A tensor with its own bytes, all equal to `fill`, or the values of `values`.
-struct OwnTensor {
-  Tensor tensor;
-  std::vector<std::byte> bytes;
-
-  OwnTensor(const std::string& name, DType dtype, std::vector<std::int64_t> shape, unsigned char fill = 0) {
-    tensor.name = name;
-    tensor.dtype = dtype;
-    tensor.shape = std::move(shape);
-    bytes.assign(static_cast<std::size_t>(tensor.elements()) * numerics::size_of(dtype), std::byte{fill});
-  }
-  OwnTensor(const std::string& name, std::vector<std::int64_t> shape, const std::vector<float>& values)
-      : OwnTensor(name, DType::f32, std::move(shape)) {
-    std::ranges::copy(std::as_bytes(std::span(values)).first(std::min(bytes.size(), values.size() * sizeof(float))),
-                      bytes.begin());
-  }
-  Tensor view() const {
-    Tensor result = tensor;
-    result.data = bytes;
-    return result;
-  }
-};
-
-inline std::filesystem::path save(const std::filesystem::path& path, const std::vector<OwnTensor>& tensors,
-                                  const Metadata& metadata = {}) {
-  std::vector<Tensor> views;
-  for (const OwnTensor& tensor : tensors) views.push_back(tensor.view());
-  write_safetensors(path, views, metadata);
-  return path;
 }
 
 /// Expects `error` to be of `kind`, about `file` and `tensor`, and its one line to have every one of `parts`.

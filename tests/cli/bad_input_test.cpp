@@ -48,10 +48,10 @@ TEST(BadInput, AHeaderThatLiesAboutSizesIsNamed) {
 TEST(BadInput, AScaleOfTheWrongShapeIsNamedWithTheShapeItShouldHave) {
   const Scratch scratch;
   const std::string path = scratch.path("misshapen.safetensors");
-  write_tensors(
-      path,
-      {e4m3_tensor("weight", {256, 256}, 0x38), f32_tensor("weight_scale_inv", {3, 2}, std::vector<float>(6, 1.0f))},
-      {{"weight_block", "128"}});
+  save(path,
+       {OwnTensor("weight", kE4m3, {256, 256}, 0x38),
+        OwnTensor("weight_scale_inv", {3, 2}, std::vector<float>(6, 1.0f))},
+       {{"weight_block", "128"}});
   expect_bad_input({"compare", path}, {path, "weight_scale_inv", "[3, 2]", "[2, 2]"});
   expect_bad_input({"inspect", path}, {"weight_scale_inv"});
 }
@@ -64,8 +64,8 @@ TEST(BadInput, AScaleThatIsNoNumberIsNamed) {
     expect_bad_input({"compare", path}, {path, "weight_scale_inv"});
   }
   const std::string path = scratch.path("x.safetensors");
-  write_tensors(path,
-                {e4m3_tensor("q", {4, 2048}, 0x38), f32_tensor("s", {4, 16}, std::vector<float>(64, std::nanf("")))});
+  save(path,
+       {OwnTensor("q", kE4m3, {4, 2048}, 0x38), OwnTensor("s", {4, 16}, std::vector<float>(64, std::nanf("")))});
   expect_bad_input({"compare", kLayer, "--input-q", path + ":q,s"}, {path, "'s'"});
 }
 
@@ -105,7 +105,7 @@ TEST(BadInput, AnInputThatDoesNotFitIsNamed) {
   expect_bad_input({"compare", kLayer, "--input-q", kLayer + ":x,x_scale"}, {"'x'", "bf16", "--input"});
   expect_bad_input({"compare", kLayer, "--input", kLayer + ":x", "--m", "8"}, {"'x'", "fewer rows than --m 8"});
   const std::string narrow = scratch.path("narrow.safetensors");
-  write_tensors(narrow, {f32_tensor("x", {2, 64}, std::vector<float>(128, 1.0f))});
+  save(narrow, {OwnTensor("x", {2, 64}, std::vector<float>(128, 1.0f))});
   expect_bad_input({"compare", kLayer, "--input", narrow + ":x"}, {narrow, "[2, 64]", "K = 2048"});
 }
 
@@ -113,8 +113,7 @@ TEST(BadInput, AnInputThatDoesNotFitIsNamed) {
 TEST(BadInput, AMalformedNameOfATensorIsUsage) {
   const Scratch scratch;
   const auto expect_usage = [](std::vector<std::string> words, const std::vector<std::string>& parts) {
-    const Outcome outcome = ironcl_command(words);
-    EXPECT_EQ(outcome.status, 2) << outcome.command << "\n" << outcome.out << outcome.err;
+    const Outcome outcome = prints(ironcl_command(words), 2, {});
     for (const std::string& part : parts) EXPECT_TRUE(contains(outcome.err, part)) << outcome.err;
   };
   expect_usage({"compare", "/no/such/model", "--input", kLayer}, {"--input '" + kLayer, "expected FILE:TENSOR"});
@@ -129,7 +128,7 @@ TEST(BadInput, AMalformedNameOfATensorIsUsage) {
 TEST(BadInput, ScalesOfTheInputMustFitItsCodes) {
   const Scratch scratch;
   const std::string path = scratch.path("x.safetensors");
-  write_tensors(path, {e4m3_tensor("q", {4, 2048}, 0x38), f32_tensor("s", {4, 13}, std::vector<float>(52, 1.0f))});
+  save(path, {OwnTensor("q", kE4m3, {4, 2048}, 0x38), OwnTensor("s", {4, 13}, std::vector<float>(52, 1.0f))});
   expect_bad_input({"compare", kLayer, "--input-q", path + ":q,s"}, {path, "'s'", "[4, 13]", "[4, 16]"});
   expect_bad_input({"compare", kLayer, "--input-q", path + ":q,s", "--x-block", "1x128"}, {path, "'s'", "[4, 16]"});
 }
@@ -137,7 +136,7 @@ TEST(BadInput, ScalesOfTheInputMustFitItsCodes) {
 TEST(BadInput, ACheckpointWithoutQuantisedLayersHasNothingToCompare) {
   const Scratch scratch;
   const std::string path = scratch.path("plain.safetensors");
-  write_tensors(path, {f32_tensor("weight", {2, 2}, {1, 2, 3, 4})});
+  save(path, {OwnTensor("weight", {2, 2}, {1, 2, 3, 4})});
   expect_bad_input({"compare", path}, {path, "no quantised linear layer"});
 }
 

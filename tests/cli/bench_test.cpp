@@ -43,9 +43,9 @@ TEST(Bench, EveryTypeOfWeightsIsMultipliedRightly) {
 TEST(Bench, BothClassesStandSideBySideWhereADeviceHasTwoKernels) {
   const Scratch scratch;
   const std::string file = scratch.path("rows.json");
-  const Outcome outcome = ironcl_command(quick({"--device", "toy:0", "--device", "toy:7", "--shape", "64x256", "--m",
-                                                "3,5", "--accuracy", "both", "--json", file}));
-  ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
+  const Outcome outcome = prints(ironcl_command(quick({"--device", "toy:0", "--device", "toy:7", "--shape", "64x256",
+                                                       "--m", "3,5", "--accuracy", "both", "--json", file})),
+                                 0, {});
   std::vector<std::string> rows;
   const json::value report = outcome.json(file);
   for (const json::value& row : report.at("rows").as_array())
@@ -89,8 +89,7 @@ TEST(Bench, RowsAreCheckedAndTheirFiguresFollowFromOneAnother) {
 
   // The problem as the row writes it is taken back.
   const std::string line(rows.back().at("problem").as_string());
-  const Outcome again = ironcl_command(quick({"--problem", line, "--json", rows_json}), Plugins::real);
-  ASSERT_EQ(again.status, 0) << again.command << "\n" << again.err;
+  const Outcome again = prints(ironcl_command(quick({"--problem", line, "--json", rows_json}), Plugins::real), 0, {});
   EXPECT_EQ(again.json(rows_json).at("rows").at(0).at("problem").as_string(), line);
 }
 
@@ -127,15 +126,12 @@ TEST(Bench, AChainIsCheckedAndTimedPerLayer) {
   std::vector<std::string> words = {
       "bench",  "--device", "toy:0",    "--shape", "64x256,128x64", "--chain", "3",      "--m", "1,5",
       "--runs", "3",        "--min-ms", "0",       "--warm-up-ms",  "0",       "--json", file};
-  const Outcome outcome = ironcl_command(words);
-  ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
+  const Outcome outcome = prints(ironcl_command(words), 0, {});
   const json::value report = outcome.json(file);
   const json::array& rows = report.at("rows").as_array();
   ASSERT_EQ(rows.size(), 2u);
   for (const json::value& row : rows) {
-    EXPECT_EQ(row.at("verdict").as_string(), "pass");
-    EXPECT_EQ(row.at("layers").as_int64(), 3);
-    EXPECT_EQ(row.at("products").as_int64(), 2);
+    expect_members(row, {{"verdict", "pass"}, {"layers", 3}, {"products", 2}});
     EXPECT_GT(row.at("max_error_over_bound").as_double(), 0);
     EXPECT_LT(row.at("enqueue_ns").to_number<double>(), row.at("layer_ns").to_number<double>());
   }
@@ -166,13 +162,12 @@ TEST(Bench, ADeviceThatSaysNoTimesIsTimedByTheHost) {
 TEST(Bench, ModelledTimesHaveNoShareOfWhatIsMeasured) {
   const Scratch scratch;
   const std::string rows_json = scratch.path("rows.json");
-  const Outcome outcome = ironcl_command(
-      quick({"--device", "ironwood:0", "--shape", "256x512", "--m", "8", "--json", rows_json}), Plugins::real);
-  ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.err;
+  const Outcome outcome =
+      prints(ironcl_command(quick({"--device", "ironwood:0", "--shape", "256x512", "--m", "8", "--json", rows_json}),
+                            Plugins::real),
+             0, {});
   const json::value row = outcome.json(rows_json).at("rows").at(0);
-  EXPECT_EQ(row.at("time_kind").as_string(), "modelled");
-  EXPECT_TRUE(row.at("of_fma_ceiling").is_null());
-  EXPECT_TRUE(row.at("of_copy_ceiling").is_null());
+  expect_members(row, {{"time_kind", "modelled"}, {"of_fma_ceiling", nullptr}, {"of_copy_ceiling", nullptr}});
 }
 
 /// Whole layers of a published model, its width divided over eight ranks, with an even load and a skewed one.
@@ -180,13 +175,14 @@ TEST(Bench, LayersOfExpertsAreCheckedAndTheirLoadIsAsAsked) {
   const Scratch scratch;
   const auto rows = [&](const std::string& skew) {
     const std::string file = scratch.path("skew" + skew + ".json");
-    const Outcome outcome = ironcl_command(
-        split_words(
-            "bench --runs 3 --min-ms 0 --warm-up-ms 0 --check-rows 4 --device ironwood:0 --model qwen3-30b-a3b "
-            "--tp-size 8 --experts 32 --tokens 1,12 --skew " +
-            skew + " --json " + file),
-        Plugins::real);
-    EXPECT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
+    const Outcome outcome = prints(
+        ironcl_command(
+            split_words(
+                "bench --runs 3 --min-ms 0 --warm-up-ms 0 --check-rows 4 --device ironwood:0 --model qwen3-30b-a3b "
+                "--tp-size 8 --experts 32 --tokens 1,12 --skew " +
+                skew + " --json " + file),
+            Plugins::real),
+        0, {});
     json::array all = outcome.json(file).at("rows").as_array();
     for (std::size_t i = 0; i < all.size(); ++i) {
       const json::value& row = all[i];

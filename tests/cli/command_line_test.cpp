@@ -25,14 +25,12 @@ TEST(CommandLine, EveryCommandHasASummaryExamplesAndExitStatuses) {
 }
 
 TEST(CommandLine, VersionIsThatOfTheLibrary) {
-  const Outcome outcome = ironcl_command({"--version"});
-  EXPECT_EQ(outcome.status, 0);
+  const Outcome outcome = prints(ironcl_command({"--version"}), 0, {});
   EXPECT_EQ(outcome.out.rfind("ironcl 0.", 0), 0u) << outcome.out;
 }
 
 TEST(CommandLine, NoWordsGiveTheHelpAndStatus2) {
-  const Outcome outcome = ironcl_command({});
-  EXPECT_EQ(outcome.status, 2);
+  const Outcome outcome = prints(ironcl_command({}), 2, {});
   EXPECT_TRUE(outcome.out.empty()) << outcome.out;
   EXPECT_TRUE(contains(outcome.err, "First steps"));
 }
@@ -128,8 +126,7 @@ TEST(CommandLine, EveryCommandThatMultipliesSpellsItsTypesAndBlocksAlike) {
 TEST(CommandLine, HelpIsACommandToo) {
   EXPECT_EQ(ironcl_command({"help"}).out, ironcl_command({"--help"}).out);
   for (const auto& command : ironcl::cli::all_commands()) {
-    const Outcome outcome = ironcl_command({"help", command->name()});
-    EXPECT_EQ(outcome.status, 0) << outcome.command << outcome.err;
+    const Outcome outcome = prints(ironcl_command({"help", command->name()}), 0, {});
     EXPECT_EQ(outcome.out, ironcl_command({command->name(), "--help"}).out);
   }
 }
@@ -147,8 +144,7 @@ TEST(CommandLine, JsonGoesToTheStandardOutputOrAFileInEveryCommand) {
     EXPECT_EQ(run({"--json", "-"}).json(), report);
     for (const std::vector<std::string>& named : {std::vector<std::string>{"--json", file}, {"--json=" + file}}) {
       std::filesystem::remove(file);
-      const Outcome outcome = run(named);
-      EXPECT_EQ(outcome.status, 0) << outcome.command << outcome.err;
+      const Outcome outcome = prints(run(named), 0, {});
       EXPECT_EQ(outcome.out, plain.out) << outcome.command;
       EXPECT_EQ(outcome.json(file), report);
     }

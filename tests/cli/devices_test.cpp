@@ -23,9 +23,7 @@ TEST(DevicesCommand, FitsANarrowTerminal) {
 TEST(DevicesCommand, JsonHasWhatAProgramAsks) {
   const json::value report = ironcl_command({"devices", "--json"}).json();
   const json::value& device = report.at("devices").at(0);
-  EXPECT_EQ(device.at("uri").as_string(), "toy:0");
-  EXPECT_EQ(device.at("plugin").as_string(), "toy");
-  EXPECT_EQ(device.at("type").as_string(), "cpu");
+  expect_members(device, {{"uri", "toy:0"}, {"plugin", "toy"}, {"type", "cpu"}});
   EXPECT_EQ(device.at("memory_bytes").to_number<std::uint64_t>(), 1u << 30);
   EXPECT_TRUE(device.at("event_profiling").as_bool());
   EXPECT_TRUE(device.at("variants").is_null());

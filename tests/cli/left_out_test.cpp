@@ -17,15 +17,16 @@ namespace json = boost::json;
 
 /// Two layers that run, and `experts` whose scale is missing.
 std::string mixed(const Scratch& scratch, int experts) {
-  std::vector<TestTensor> tensors;
+  std::vector<OwnTensor> tensors;
   for (const char* name : {"model.layers.0.mlp.down_proj", "model.layers.1.mlp.down_proj"}) {
-    tensors.push_back(e4m3_tensor(std::string(name) + ".weight", {128, 128}, 0x38));
-    tensors.push_back(f32_tensor(std::string(name) + ".weight_scale_inv", {1, 1}, {1}));
+    tensors.push_back(OwnTensor(std::string(name) + ".weight", kE4m3, {128, 128}, 0x38));
+    tensors.push_back(OwnTensor(std::string(name) + ".weight_scale_inv", {1, 1}, {1}));
   }
   for (int i = 0; i < experts; ++i)
-    tensors.push_back(e4m3_tensor("model.layers.0.mlp.experts." + std::to_string(i) + ".weight", {32, 32}, 0x38));
+    tensors.push_back(
+        OwnTensor("model.layers.0.mlp.experts." + std::to_string(i) + ".weight", kE4m3, {32, 32}, 0x38));
   const std::string path = scratch.path("mixed.safetensors");
-  write_tensors(path, tensors, {{"weight_block", "128"}});
+  save(path, tensors, {{"weight_block", "128"}});
   return path;
 }
 
@@ -42,9 +43,9 @@ TEST(LeftOut, CompareRunsWhatCanRunAndSaysInOneLineWhatCannot) {
                                   "12 layers like model.layers.*.mlp.experts.*: ", "PASS: 2 layers, "});
   const json::value left_out = outcome.json(report).at("left_out");
   ASSERT_EQ(left_out.as_array().size(), 1u);
-  EXPECT_EQ(left_out.at(0).at("count").to_number<int>(), 12);
-  EXPECT_EQ(left_out.at(0).at("layers").as_string(), "model.layers.*.mlp.experts.*");
-  EXPECT_EQ(left_out.at(0).at("first").as_string(), "model.layers.0.mlp.experts.0");
+  expect_members(
+      left_out.at(0),
+      {{"count", 12}, {"layers", "model.layers.*.mlp.experts.*"}, {"first", "model.layers.0.mlp.experts.0"}});
 }
 
 TEST(LeftOut, ModelAndBenchDoTheSame) {
@@ -73,7 +74,7 @@ TEST(LeftOut, ALayerThatIsNamedIsTheCallersOwnInput) {
   complains(ironcl_command({"compare", path, "--device", "toy:0", "--layer", "model.layers.0.mlp.experts.1"}), 3,
             {"model.layers.0.mlp.experts.1.weight"});
   const std::string x = scratch.path("x.safetensors"), y = scratch.path("y.safetensors");
-  write_tensors(x, {f32_tensor("x", {1, 32}, std::vector<float>(32, 1))}, {});
+  save(x, {OwnTensor("x", {1, 32}, std::vector<float>(32, 1))}, {});
   complains(ironcl_command({"run", path, "--device", "toy:0", "--layer", "model.layers.0.mlp.experts.1", "--input",
                             x + ":x", "--output", y}),
             3, {"model.layers.0.mlp.experts.1.weight"});
@@ -88,8 +89,7 @@ TEST(LeftOut, WhereNothingCanRunTheComplaintsAreTheMessage) {
 
 TEST(LeftOut, ThousandsOfBadLayersAreFewLines) {
   const Scratch scratch;
-  const Outcome outcome = ironcl_command({"compare", mixed(scratch, 3000), "--device", "toy:0"});
-  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  const Outcome outcome = prints(ironcl_command({"compare", mixed(scratch, 3000), "--device", "toy:0"}), 0, {});
   EXPECT_LT(lines_of(outcome.out) + lines_of(outcome.err), 30u) << outcome.out;
 }
 
@@ -102,11 +102,11 @@ TEST(LeftOut, LayersThatNoDeviceRunsAreFoldedToo) {
 TEST(LeftOut, LayersOfAnotherWidthThanTheInputAreLeftOut) {
   const Scratch scratch;
   const std::string path = scratch.path("two.safetensors");
-  write_tensors(path,
-                {e4m3_tensor("a.weight", {128, 128}, 0x38), f32_tensor("a.weight_scale_inv", {1, 1}, {1}),
-                 e4m3_tensor("b.weight", {128, 256}, 0x38), f32_tensor("b.weight_scale_inv", {1, 2}, {1, 1}),
-                 f32_tensor("x", {2, 256}, std::vector<float>(512, 1.0f))},
-                {{"weight_block", "128"}});
+  save(path,
+       {OwnTensor("a.weight", kE4m3, {128, 128}, 0x38), OwnTensor("a.weight_scale_inv", {1, 1}, {1}),
+        OwnTensor("b.weight", kE4m3, {128, 256}, 0x38), OwnTensor("b.weight_scale_inv", {1, 2}, {1, 1}),
+        OwnTensor("x", {2, 256}, std::vector<float>(512, 1.0f))},
+       {{"weight_block", "128"}});
   prints(ironcl_command({"compare", path, "--device", "toy:0", "--input", path + ":x"}), 0,
          {"left out: 1 layer ", "PASS: 1 layer, "});
 }
@@ -126,8 +126,7 @@ TEST(ModelOnly, IsNeverAPass) {
   const Scratch scratch;
   const std::string path = mixed(scratch, 0);
   const std::map<std::string, std::string> no_opencl = {{"IRONCL_DISABLE", "opencl"}};
-  const Outcome outcome = ironcl_command({"compare", path, "--json", "-"}, Plugins::real, no_opencl);
-  EXPECT_EQ(outcome.status, 4) << outcome.out;
+  const Outcome outcome = prints(ironcl_command({"compare", path, "--json", "-"}, Plugins::real, no_opencl), 4, {});
   EXPECT_EQ(outcome.json().at("verdict").as_string(), "model_only");
   EXPECT_TRUE(contains(outcome.err, "no device to compare with, only the model was found"));
   EXPECT_TRUE(contains(outcome.err, "libironcl_opencl.so was disabled by name (IRONCL_DISABLE)"));
@@ -139,8 +138,8 @@ TEST(ModelOnly, IsNeverAPass) {
 
 TEST(ModelOnly, WhereTheModelIsNamedIsDoneAndStillNoPass) {
   const Scratch scratch;
-  const Outcome outcome = ironcl_command({"compare", mixed(scratch, 0), "--device", "ironwood:0"}, Plugins::real);
-  EXPECT_EQ(outcome.status, 0) << outcome.out << outcome.err;
+  const Outcome outcome =
+      prints(ironcl_command({"compare", mixed(scratch, 0), "--device", "ironwood:0"}, Plugins::real), 0, {});
   EXPECT_FALSE(outcome.out.find("PASS") != std::string::npos) << outcome.out;
   EXPECT_TRUE(contains(outcome.out, "MODEL ONLY"));
 }

@@ -36,8 +36,8 @@ TEST(ModelCommand, EveryTypeOfCodesHasAShareOfThePeak) {
   for (const char* tpu : {"7x", "v6e"}) {  // without a rate of its own for int8, and with one
     for (const char* x : {"bf16", "e5m2", "i8"}) {
       for (const char* w : {"e4m3fn", "i8"}) {
-        const Outcome outcome = model(with(kSmall, {"--x-dtype", x, "--w-dtype", w, "--tpu", tpu, "--json", "-"}));
-        ASSERT_EQ(outcome.status, 0) << x << " " << w << " on " << tpu << ": " << outcome.err;
+        const Outcome outcome =
+            prints(model(with(kSmall, {"--x-dtype", x, "--w-dtype", w, "--tpu", tpu, "--json", "-"})), 0, {});
         const double share = outcome.json().at("mxu_utilisation").to_number<double>();
         EXPECT_GT(share, 0) << x << " " << w << " on " << tpu;
         EXPECT_LE(share, 1) << x << " " << w << " on " << tpu;
@@ -53,16 +53,14 @@ TEST(ModelCommand, SaysThatNothingIsMeasured) {
 TEST(ModelCommand, WritesAChromeTrace) {
   const Scratch scratch;
   const std::string file = scratch.path("trace.json");
-  const Outcome outcome = model(with(kSmall, {"--trace", file}));
-  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const Outcome outcome = prints(model(with(kSmall, {"--trace", file})), 0, {});
   EXPECT_GT(outcome.json(file).at("traceEvents").as_array().size(), 10u);
 }
 
 TEST(ModelCommand, WritesItsMachinesWhereItIsTold) {
   const Scratch scratch;
   const std::string file = scratch.path("machines.json");
-  const Outcome outcome = model({"--machines", "--json", file});
-  ASSERT_EQ(outcome.status, 0) << outcome.err;
+  const Outcome outcome = prints(model({"--machines", "--json", file}), 0, {});
   EXPECT_EQ(outcome.out, "");
   EXPECT_EQ(outcome.json(file), model({"--machines"}).json());
 }
@@ -154,9 +152,7 @@ TEST(ModelCommand, MakesALoadFromItsSeedAndSkew) {
 TEST(ModelCommand, TracesExpertsAProcessEach) {
   const Scratch scratch;
   const std::string file = scratch.path("trace.json");
-  const Outcome outcome = model(with(kExperts, {"--trace", file}));
-  ASSERT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "fused_moe"));
+  const Outcome outcome = prints(model(with(kExperts, {"--trace", file})), 0, {"fused_moe"});
   std::set<std::string> processes;
   const json::value trace = outcome.json(file);
   for (const json::value& event : trace.at("traceEvents").as_array()) {

@@ -7,8 +7,6 @@
 #include <unistd.h>
 
 #include <filesystem>
-#include <fstream>
-#include <sstream>
 #include <string>
 #include <thread>
 
@@ -20,12 +18,6 @@ namespace {
 
 using namespace ironcl::report;
 namespace fs = std::filesystem;
-
-std::string text_of(const fs::path& path) {
-  std::ostringstream text;
-  text << std::ifstream(path, std::ios::binary).rdbuf();
-  return text.str();
-}
 
 /// What write_file says about a path that it must refuse.
 std::string complaint_about(const fs::path& path) {
@@ -49,7 +41,7 @@ TEST_F(OutputFiles, AReaderOfTheOldFileGoesOnReadingTheOldFile) {
   EXPECT_EQ(::read(reader, text + 1, sizeof text - 1), 28) << "the file was written in place";
   EXPECT_STREQ(text, "the old text, which is longer");
   ::close(reader);
-  EXPECT_EQ(text_of(path), "new");
+  EXPECT_EQ(ironcl::read_file(path), "new");
   EXPECT_EQ(entries(), 1u);
 }
 
@@ -59,7 +51,7 @@ TEST_F(OutputFiles, NothingIsSeenBeforeCommitAndNothingIsLeftWithoutIt) {
     OutputFile file(path);
     file.write_at(0, "half of");
   }
-  EXPECT_EQ(text_of(old), "old");
+  EXPECT_EQ(ironcl::read_file(old), "old");
   EXPECT_FALSE(fs::exists(fresh));
   EXPECT_EQ(entries(), 1u);
 }
@@ -75,7 +67,7 @@ TEST_F(OutputFiles, PiecesComeInAnyOrder) {
     file.write_at(0, "hello ");
     file.commit();
   }
-  EXPECT_EQ(text_of(folder_ / "file"), "hello world");
+  EXPECT_EQ(ironcl::read_file(folder_ / "file"), "hello world");
   char got[16] = {};
   EXPECT_EQ(::read(reader, got, sizeof got), 11);
   EXPECT_STREQ(got, "hello world");
@@ -114,12 +106,12 @@ TEST_F(OutputFiles, LinksAreFollowed) {
   write_file(folder_ / "first", "new");
   EXPECT_TRUE(fs::is_symlink(folder_ / "first"));
   EXPECT_TRUE(fs::is_symlink(folder_ / "links" / "second"));
-  EXPECT_EQ(text_of(file), "new");
+  EXPECT_EQ(ironcl::read_file(file), "new");
 
   fs::create_symlink("not-there-yet", folder_ / "dangling");
   write_file(folder_ / "dangling", "made");
   EXPECT_TRUE(fs::is_symlink(folder_ / "dangling"));
-  EXPECT_EQ(text_of(folder_ / "not-there-yet"), "made");
+  EXPECT_EQ(ironcl::read_file(folder_ / "not-there-yet"), "made");
 }
 
 TEST_F(OutputFiles, APipeIsWrittenToAndStaysAPipe) {
@@ -179,7 +171,7 @@ TEST_F(OutputFiles, WhatCannotBeAnOutputIsRefusedWithTheReason) {
 TEST_F(OutputFiles, TheLongestNameIsWritten) {
   const fs::path path = folder_ / std::string(255, 'n');
   write_file(path, "text");
-  EXPECT_EQ(text_of(path), "text");
+  EXPECT_EQ(ironcl::read_file(path), "text");
 }
 
 /// Somebody who is not root for as long as it lives; root may write everything.
@@ -203,7 +195,7 @@ TEST_F(OutputFiles, AFileThatMayNotBeWrittenIsNotReplaced) {
   ASSERT_EQ(::chmod(path.c_str(), 0444), 0);
   const Nobody nobody(folder_.path());
   EXPECT_NE(complaint_about(path).find("Permission denied"), std::string::npos);
-  EXPECT_EQ(text_of(path), "old");
+  EXPECT_EQ(ironcl::read_file(path), "old");
 }
 
 TEST_F(OutputFiles, AFileInAFolderThatMayNotBeWrittenIsOverwritten) {
@@ -211,7 +203,7 @@ TEST_F(OutputFiles, AFileInAFolderThatMayNotBeWrittenIsOverwritten) {
   const Nobody nobody(folder_.path());
   ASSERT_EQ(::chmod(folder_.path().c_str(), 0500), 0);
   write_file(path, "new");
-  EXPECT_EQ(text_of(path), "new");
+  EXPECT_EQ(ironcl::read_file(path), "new");
   EXPECT_NE(complaint_about(folder_ / "other").find("Permission denied"), std::string::npos);
 }
 

@@ -50,9 +50,8 @@ TEST(Outputs, ThatCannotBeWrittenAreStatus3AndNamed) {
         {scratch.path("none/file"), "No such file or directory"},
         {scratch.path(std::string(256, 'n')), "File name too long"}};
     for (const auto& [path, reason] : cases) {
-      const Outcome outcome = ironcl_command(longer(run, {option, path}).words, run.plugins);
-      EXPECT_EQ(outcome.status, 3) << outcome.command << "\n" << outcome.err;
-      EXPECT_TRUE(contains(outcome.err, path + ": cannot be written: " + reason)) << outcome.command;
+      const Outcome outcome = complains(ironcl_command(longer(run, {option, path}).words, run.plugins), 3,
+                                        {path + ": cannot be written: " + reason});
       EXPECT_TRUE(path == full || outcome.out.empty()) << outcome.command << outcome.out;
     }
     EXPECT_TRUE(fs::is_symlink(full)) << option;
@@ -109,8 +108,7 @@ TEST(Outputs, OfOneCommandAreDifferentFiles) {
       {kBench, {"--json", there, "--markdown", link}},
       {kModel, {"--json", file, "--trace", file}}};
   for (const auto& [run, options] : cases) {
-    const Outcome outcome = ironcl_command(longer(run, options).words, run.plugins);
-    EXPECT_EQ(outcome.status, 3) << outcome.command << "\n" << outcome.err;
+    const Outcome outcome = prints(ironcl_command(longer(run, options).words, run.plugins), 3, {});
     EXPECT_TRUE(contains(outcome.err, "another output of this command goes there too; name another file"))
         << outcome.err;
     EXPECT_EQ(outcome.out, "") << outcome.command;
@@ -123,13 +121,11 @@ TEST(Outputs, OfOneCommandAreDifferentFiles) {
 TEST(Outputs, MinusIsTheStandardOutputAndNothingElseIsThere) {
   const Scratch scratch;
   const Outcome file = ironcl_command(longer(kRun, {"--output", scratch.path("y")}).words);
-  const Outcome same = ironcl_command(longer(kRun, {"--output", "-"}).words);
-  ASSERT_EQ(same.status, 0) << same.err;
+  const Outcome same = prints(ironcl_command(longer(kRun, {"--output", "-"}).words), 0, {});
   EXPECT_EQ(same.out, read_file(scratch.path("y")));
   EXPECT_TRUE(contains(same.err, "y [7, 576]"));
   for (const Words& run : {kCompare, kModel, kBench}) {
-    const Outcome outcome = ironcl_command(longer(run, {"--json", "-"}).words, run.plugins);
-    EXPECT_EQ(outcome.status, 0) << outcome.command << outcome.err;
+    const Outcome outcome = prints(ironcl_command(longer(run, {"--json", "-"}).words, run.plugins), 0, {});
     outcome.json();
   }
 }

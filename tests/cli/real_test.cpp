@@ -31,9 +31,10 @@ std::vector<std::string> layer_files(const std::string& folder) {
 void expect_agreement(const std::string& file, const std::string& out) {
   for (const std::vector<std::string>& input :
        {std::vector<std::string>{"--input", file + ":x"}, {"--input-q", file + ":x_q,x_scale"}}) {
-    const Outcome outcome = ironcl_command(
-        with({"compare", file, "--out", out, "--expect", file + ":y_f64", "--json", "-"}, input), Plugins::real);
-    ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
+    const Outcome outcome = prints(
+        ironcl_command(with({"compare", file, "--out", out, "--expect", file + ":y_f64", "--json", "-"}, input),
+                       Plugins::real),
+        0, {});
     const json::value report = outcome.json();
     EXPECT_EQ(report.at("verdict").as_string(), "pass") << outcome.command;
     bool modelled = false;
@@ -78,11 +79,10 @@ TEST(RealDevices, AgreeOnEveryLayerOfTheDemo) {
 TEST(RealDevices, RunWritesTheNumbersOfTheModel) {
   const Scratch scratch;
   const std::string file = data_file("block128-m7-n576-k2048.safetensors"), output = scratch.path("y.safetensors");
-  const Outcome outcome = ironcl_command(
-      {"run", file, "--layer", "weight", "--input", file + ":x", "--device", "ironwood:0", "--output", output},
-      Plugins::real);
-  ASSERT_EQ(outcome.status, 0) << outcome.err;
-  EXPECT_TRUE(contains(outcome.out, "modelled"));
+  prints(ironcl_command(
+             {"run", file, "--layer", "weight", "--input", file + ":x", "--device", "ironwood:0", "--output", output},
+             Plugins::real),
+         0, {"modelled"});
   const auto got = ironcl::checkpoint::load_matrix(output, "y").to_f64();
   const auto want = ironcl::checkpoint::load_matrix(file, "y_f64").to_f64();
   ASSERT_EQ(got.size(), want.size());

@@ -32,10 +32,8 @@ TEST(Run, WritesWhatTorchComputedInEveryType) {
   for (const auto& [name, type] : types) {
     for (const std::vector<std::string>& input :
          {std::vector<std::string>{"--input", kLayer + ":x"}, {"--input-q", kLayer + ":x_q,x_scale"}}) {
-      const Outcome outcome = ironcl_command(run_words(output, with(input, {"--device", "toy:0", "--out", name})));
-      ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.err;
-      EXPECT_TRUE(
-          contains(outcome.out, output + ": y [7, 576] " + name + " by toy:0 (toy that right), 2.50 us measured"));
+      prints(ironcl_command(run_words(output, with(input, {"--device", "toy:0", "--out", name}))), 0,
+             {output + ": y [7, 576] " + name + " by toy:0 (toy that right), 2.50 us measured"});
       const auto y = load_matrix(output, "y");
       ASSERT_EQ(y.rows, 7);
       ASSERT_EQ(y.cols, 576);

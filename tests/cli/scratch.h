@@ -1,17 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
-// Files that a test makes: a folder that goes with it, safetensors files good and broken.
+// A folder that goes with its test, a layer, and files of tests/data. Next door: ../tensors.h.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <map>
 #include <string>
 #include <vector>
 
-#include "backends/numerics/formats.h"
-#include "tests/temp_dir.h"
+#include "tests/tensors.h"
 
 namespace ironcl::cli_test {
+
+using checkpoint::kE4m3, checkpoint::OwnTensor, checkpoint::save, ironcl::read_file;
 
 /// A folder of its own, removed at the end.
 class Scratch {
@@ -24,21 +22,6 @@ class Scratch {
   TempDir folder_;
 };
 
-/// A tensor for write_tensors.
-struct TestTensor {
-  std::string name;
-  numerics::DType dtype;
-  std::vector<std::int64_t> shape;
-  std::vector<std::byte> bytes;
-};
-
-TestTensor f32_tensor(const std::string& name, std::vector<std::int64_t> shape, const std::vector<float>& values);
-/// All elements the same code.
-TestTensor e4m3_tensor(const std::string& name, std::vector<std::int64_t> shape, std::uint8_t code);
-
-void write_tensors(const std::string& path, const std::vector<TestTensor>& tensors,
-                   const std::map<std::string, std::string>& metadata = {});
-
 /// A lone layer of 256 x 256 in 128 x 128 blocks, every weight 1, with those four scales.
 void write_layer(const std::string& path, const std::vector<float>& scales);
 
@@ -46,7 +29,5 @@ void write_layer(const std::string& path, const std::vector<float>& scales);
 std::string data_file(const std::string& name);
 /// One with a layer by itself, and what torch made of it.
 inline const std::string kLayer = data_file("block128-m7-n576-k2048.safetensors");
-
-std::string read_file(const std::string& path);
 
 }  // namespace ironcl::cli_test

@@ -56,6 +56,11 @@ Outcome complains(Outcome outcome, int status, const std::vector<std::string>& t
   return outcome;
 }
 
+void expect_members(const boost::json::value& object, const boost::json::object& wanted) {
+  for (const auto& [key, value] : wanted)
+    EXPECT_EQ(object.at(key), value) << key << " of " << boost::json::serialize(object);
+}
+
 std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more) {
   words.insert(words.end(), more.begin(), more.end());
   return words;

@@ -42,6 +42,9 @@ Outcome ironcl_command(const std::vector<std::string>& words, Plugins plugins = 
 Outcome prints(Outcome outcome, int status, const std::vector<std::string>& texts);
 Outcome complains(Outcome outcome, int status, const std::vector<std::string>& texts);
 
+/// The object has these members, with these values.
+void expect_members(const boost::json::value& object, const boost::json::object& wanted);
+
 /// The words, with more behind them.
 std::vector<std::string> with(std::vector<std::string> words, const std::vector<std::string>& more);
 

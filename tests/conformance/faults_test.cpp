@@ -3,17 +3,17 @@
 // without a fault every test is green. A new test of the suite comes with a fault that it sees, and a row here.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
-#include <sys/wait.h>
 
-#include <array>
-#include <cstdio>
 #include <cstdlib>
 #include <set>
 #include <string>
 
 #include "tests/conformance/plugins/faults.h"
+#include "tests/run_command.h"
 
 namespace {
+
+using ironcl::Ran, ironcl::run_command;
 
 struct Row {
   const char* fault;
@@ -146,35 +146,20 @@ constexpr Row kRows[] = {
     {"add_weights_are_ignored", "Combine.Addingbf16"},
 };
 
-struct SuiteRun {
-  int status = -1;
-  std::string output;
-};
-
 /// The suite on a plugin.
-SuiteRun run_suite_on(const char* plugin, const std::string& more) {
-  const std::string command = fmt::format("{} --plugin {} {} 2>&1", IRONCL_TEST_SUITE, plugin, more);
-  SuiteRun run;
-  FILE* pipe = popen(command.c_str(), "r");
-  if (pipe == nullptr) return run;
-  std::array<char, 4096> chunk{};
-  for (std::size_t n = 0; (n = std::fread(chunk.data(), 1, chunk.size(), pipe)) > 0;)
-    run.output.append(chunk.data(), n);
-  const int status = pclose(pipe);
-  run.status = WIFEXITED(status) ? WEXITSTATUS(status) : -1;
-  return run;
+Ran run_suite_on(const char* plugin, const std::string& more) {
+  return run_command(fmt::format("{} --plugin {} {}", IRONCL_TEST_SUITE, plugin, more));
 }
 
 /// The suite on the reference plugin. The delay before each product makes missing waits show.
-SuiteRun run_suite(const std::string& more) {
+Ran run_suite(const std::string& more) {
   return run_suite_on(IRONCL_TEST_REFERENCE, "--option delay_us=2000 " + more);
 }
 
 TEST(Faults, EachIsSeenByTheTestNamedForIt) {
   setenv("TSAN_OPTIONS", "report_bugs=0", 1);  // some faults are races, planted on purpose
   for (const auto& row : kRows) {
-    const SuiteRun run =
-        run_suite(fmt::format("--option fault={} --filter '{}/0:{}'", row.fault, row.test, row.test));
+    const Ran run = run_suite(fmt::format("--option fault={} --filter '{}/0:{}'", row.fault, row.test, row.test));
     // A plugin that keeps a pointer for too long reads memory that the suite has given back: after the failure has
     // been printed the process may end by a signal (a shell's 128 + number) as well.
     const bool signalled = run.status > 128;
@@ -195,7 +180,7 @@ TEST(Faults, EachHasARow) {
 }
 
 TEST(Faults, WithoutThemEverythingIsGreen) {
-  const SuiteRun run = run_suite("");
+  const Ran run = run_suite("");
   EXPECT_EQ(run.status, 0) << run.output;
   // The small plugin leaves out sequences, four-bit weights, activations of D, scales of D that are given or in e8m0,
   // and those given of A.
@@ -203,26 +188,26 @@ TEST(Faults, WithoutThemEverythingIsGreen) {
 }
 
 TEST(Claims, ARefusedFloorIsRedAndOtherRefusalsAreCounted) {
-  const SuiteRun floor = run_suite("--option fault=refuses_the_floor --filter 'Exact.Blocks256Inbf16/0'");
+  const Ran floor = run_suite("--option fault=refuses_the_floor --filter 'Exact.Blocks256Inbf16/0'");
   EXPECT_EQ(floor.status, 1);
   EXPECT_NE(floor.output.find("belongs to the floor"), std::string::npos) << floor.output;
-  const SuiteRun grouped = run_suite("--option fault=refuses_grouped --filter 'Grouped.MaskedDealtEvenly/0'");
+  const Ran grouped = run_suite("--option fault=refuses_grouped --filter 'Grouped.MaskedDealtEvenly/0'");
   EXPECT_EQ(grouped.status, 1);
   EXPECT_NE(grouped.output.find("belongs to the floor"), std::string::npos) << grouped.output;
-  const SuiteRun other = run_suite("--option fault=refuses_the_floor --filter 'Grid.A256x256B256x256/0'");
+  const Ran other = run_suite("--option fault=refuses_the_floor --filter 'Grid.A256x256B256x256/0'");
   EXPECT_EQ(other.status, 0);
   EXPECT_NE(other.output.find(" 1 unsupported,"), std::string::npos) << other.output;
 }
 
 TEST(Claims, ListsAreVerified) {
   const std::string claims = fmt::format("--claims {} ", IRONCL_TEST_CLAIMS);
-  const SuiteRun stale_failure = run_suite(claims + "--filter 'Memory.WhatIsWrittenIsRead/0'");
+  const Ran stale_failure = run_suite(claims + "--filter 'Memory.WhatIsWrittenIsRead/0'");
   EXPECT_EQ(stale_failure.status, 1);
   EXPECT_NE(stale_failure.output.find("no longer fails"), std::string::npos) << stale_failure.output;
-  const SuiteRun failure = run_suite(claims + "--option fault=read_is_short --filter 'Memory.WhatIsWrittenIsRead/0'");
+  const Ran failure = run_suite(claims + "--option fault=read_is_short --filter 'Memory.WhatIsWrittenIsRead/0'");
   EXPECT_EQ(failure.status, 0) << failure.output;
   EXPECT_NE(failure.output.find(" 1 expected failures,"), std::string::npos) << failure.output;
-  const SuiteRun stale_refusal = run_suite(claims + "--filter 'Exact.BiasInF32/0'");
+  const Ran stale_refusal = run_suite(claims + "--filter 'Exact.BiasInF32/0'");
   EXPECT_EQ(stale_refusal.status, 1);
   EXPECT_NE(stale_refusal.output.find("listed as unsupported"), std::string::npos) << stale_refusal.output;
 }
@@ -231,7 +216,7 @@ TEST(Claims, WhoClaimsWhatItsTableHasNoFunctionForIsToldSo) {
   // Slots of each minor version: the skeleton leaves them NULL.
   for (const char* test : {"Weights.UsualLayoutIsRight", "Quantize.Groups1x128Fromf32Toe4m3fn", "Route.Qwen3",
                            "Activate.bf16Tof32", "Combine.bf16Tof32"}) {
-    const SuiteRun run = run_suite_on(IRONCL_TEST_SKELETON, fmt::format("--filter '{}/0'", test));
+    const Ran run = run_suite_on(IRONCL_TEST_SKELETON, fmt::format("--filter '{}/0'", test));
     EXPECT_EQ(run.status, 1) << test << ":\n" << run.output;
     EXPECT_NE(run.output.find("reproduce: ironcl_conformance --plugin"), std::string::npos) << test << run.output;
   }

@@ -28,8 +28,7 @@ class ActivationsTest : public ::testing::Test {
   std::string path(const std::string& name) const { return scratch.path(name); }
   /// A [2, K] tensor of that type: the values 1, 2, 3, ... up to 16, again and again.
   std::string input(DType type) const {
-    TestTensor x{"x", type, {2, kK}, {}};
-    x.bytes.resize(static_cast<std::size_t>(2 * kK) * numerics::size_of(type));
+    OwnTensor x("x", type, {2, kK});
     for (std::size_t i = 0; i < 2 * kK; ++i) {
       const double value = static_cast<double>(i % 16 + 1);
       if (type == DType::f64)
@@ -40,7 +39,7 @@ class ActivationsTest : public ::testing::Test {
         numerics::encode(type, std::vector<float>{static_cast<float>(value)},
                          x.bytes.data() + i * numerics::size_of(type));
     }
-    write_tensors(path("x.safetensors"), {x});
+    save(path("x.safetensors"), {x});
     return path("x.safetensors") + ":x";
   }
   const Scratch scratch;

@@ -61,14 +61,13 @@ std::vector<float> run(const Layer& layer, const std::vector<std::uint16_t>& x) 
 class CheckpointApi : public ::testing::Test {
  protected:
   CheckpointApi() {
-    TestTensor bias{"static.bias", DType::bf16, {2}, std::vector<std::byte>(4)};
+    OwnTensor bias("static.bias", DType::bf16, {2});
     numerics::encode(DType::bf16, std::vector<float>{100, -100}, bias.bytes.data());
-    write_tensors(
-        scratch.path("model.safetensors"),
-        {e4m3_tensor("dynamic.weight", {128, 256}, 0x38), f32_tensor("dynamic.weight_scale_inv", {1, 2}, {1, 2}),
-         e4m3_tensor("static.weight", {2, 256}, 0x40), f32_tensor("static.weight_scale", {1}, {0.5f}),
-         f32_tensor("static.input_scale", {1}, {0.25f}), bias, e4m3_tensor("broken.weight", {64, 64}, 0x38)},
-        {});
+    save(scratch.path("model.safetensors"),
+         {OwnTensor("dynamic.weight", kE4m3, {128, 256}, 0x38), OwnTensor("dynamic.weight_scale_inv", {1, 2}, {1, 2}),
+          OwnTensor("static.weight", kE4m3, {2, 256}, 0x40), OwnTensor("static.weight_scale", {1}, {0.5f}),
+          OwnTensor("static.input_scale", {1}, {0.25f}), bias, OwnTensor("broken.weight", kE4m3, {64, 64}, 0x38)},
+         {});
     checkpoint.emplace(scratch.path("model.safetensors"));
   }
   const Scratch scratch;
@@ -111,8 +110,8 @@ TEST_F(CheckpointApi, AStaticLayersNumbersHaveItsScaleAndBias) {
 
 TEST_F(CheckpointApi, AClippingSchemeSaysWhere) {
   EXPECT_EQ(checkpoint->layer("dynamic").info().activation_limit, 0);
-  write_tensors(scratch.path("model.safetensors"),
-                {e4m3_tensor("a.weight", {2, 256}, 0x38), f32_tensor("a.weight_scale", {2, 1}, {1, 2})}, {});
+  save(scratch.path("model.safetensors"),
+       {OwnTensor("a.weight", kE4m3, {2, 256}, 0x38), OwnTensor("a.weight_scale", {2, 1}, {1, 2})}, {});
   scratch.file("config.json",
                R"({"quantization_config":{"quant_method":"fbgemm_fp8","activation_scale_ub":1200.0}})");
   const Checkpoint clipping(std::filesystem::path(scratch.path("model.safetensors")).parent_path().string());

@@ -72,7 +72,7 @@ TEST_F(LayerProblem, TheWeightsAreTheFilesBytes) {
 
 TEST_F(LayerProblem, AnEmptyCheckpointHasNothingToSelect) {
   const std::string plain = scratch.path("plain.safetensors");
-  write_tensors(plain, {f32_tensor("weight", {2, 2}, {1, 2, 3, 4})});
+  save(plain, {OwnTensor("weight", {2, 2}, {1, 2, 3, 4})});
   try {
     layer::select_layers(checkpoint::Checkpoint::open(plain), "*");
     FAIL() << "it has no quantised layer";

@@ -6,7 +6,6 @@
 
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,8 +73,7 @@ class OwnKernels : public ::testing::Test {
 
   /// Puts `now` in place of `was`, which the copy of `file` has once.
   void edit(const std::string& file, const std::string& was, const std::string& now) {
-    std::ifstream in(dir_ / file);
-    std::string text{std::istreambuf_iterator<char>(in), {}};
+    std::string text = read_file(dir_ / file);
     const std::size_t at = text.find(was);
     ASSERT_NE(at, std::string::npos) << file;
     ASSERT_EQ(text.find(was, at + 1), std::string::npos) << file;

@@ -155,8 +155,7 @@ TEST(QuantizeFolder, FourBitFoldersAreReadBackByVerifyAndAreInputs) {
     EXPECT_GT(snr_db(want, values(fp8.layer(kLayer + "down_proj"))), 28) << scheme;
   }
   run(dir / "mxfp4", dir / "again", {.scheme = "mxfp4"});
-  EXPECT_EQ(checkpoint::read_file(dir / "again/model.safetensors"),
-            checkpoint::read_file(dir / "mxfp4/model.safetensors"));
+  EXPECT_EQ(read_file(dir / "again/model.safetensors"), read_file(dir / "mxfp4/model.safetensors"));
 }
 
 TEST(QuantizeFolder, WhatIsNoWeightComesAlong) {
@@ -179,7 +178,7 @@ TEST(QuantizeFolder, WhatIsNoWeightComesAlong) {
     const auto& tensor = file.at(all[same].tensor.name);
     EXPECT_TRUE(std::ranges::equal(tensor.data, all[same].bytes)) << tensor.name;
   }
-  const std::string config = checkpoint::read_file(dir / "out/config.json");
+  const std::string config = read_file(dir / "out/config.json");
   EXPECT_NE(config.find("[0, Infinity]"), std::string::npos) << config;
   const json::object read = checkpoint::read_object(dir / "out/config.json");
   EXPECT_EQ(read.at("quantization_config").at("modules_to_not_convert"),
@@ -250,8 +249,7 @@ TEST(QuantizeFolder, ComesBackAsBf16AndGoesFromOneFormatToAnother) {
   const Checkpoint channel = Checkpoint::open(dir / "channel");
   EXPECT_GT(snr_db(before, values(channel.layer(kLayer + "down_proj"))), 28);
   run(dir / "fp8", dir / "again", {.scheme = "block"});
-  EXPECT_EQ(checkpoint::read_file(dir / "again/model.safetensors"),
-            checkpoint::read_file(dir / "fp8/model.safetensors"));
+  EXPECT_EQ(read_file(dir / "again/model.safetensors"), read_file(dir / "fp8/model.safetensors"));
 }
 
 TEST(QuantizeFolder, ShardsAndTheirIndexKeepTheirPlaces) {
@@ -347,7 +345,7 @@ TEST(QuantizeFolder, ALaterRunKeepsWhatIsDoneAndTheSameWishesOnly) {
   EXPECT_EQ(again.resumed(), std::vector<std::string>{"model.safetensors"});
   EXPECT_FALSE(fs::exists(part));
   EXPECT_FALSE(fs::exists(out / "model.safetensors.0123.partial"));
-  EXPECT_EQ(checkpoint::read_file(out / "config.json"), checkpoint::read_file(dir / "whole/config.json"));
+  EXPECT_EQ(read_file(out / "config.json"), read_file(dir / "whole/config.json"));
 }
 
 TEST(QuantizeFolder, RefusesPlacesWhereSomethingWouldBeLost) {
@@ -382,7 +380,7 @@ TEST(QuantizeFolder, VerifyFindsBytesThatAreOther) {
   Conversion conversion(request(model.dir.path(), dir / "out", {.scheme = "block"}));
   conversion.run({});
   const fs::path file = dir / "out/model.safetensors";
-  const std::string whole = checkpoint::read_file(file);
+  const std::string whole = read_file(file);
   const auto flip = [&](const std::string& tensor) {
     const auto opened = checkpoint::SafetensorsFile::open(file);
     const std::string bytes(reinterpret_cast<const char*>(opened.at(tensor).data.data()), 3);

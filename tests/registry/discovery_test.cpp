@@ -199,9 +199,10 @@ class BesideTheLibrary : public testing::Test {
     std::filesystem::create_directories(library_);
     std::filesystem::copy_file(IRONCL_LIBRARY_FILE, library_ / IRONCL_LIBRARY_SONAME);
   }
-  fakes::Ran list(const std::string& from, const std::string& environment = "") const {
-    return fakes::run("cd " + from + " && env -u IRONCL_PLUGIN_FILES -u IRONCL_PLUGIN_DIRS LD_LIBRARY_PATH=" +
-                      library_.string() + ":$LD_LIBRARY_PATH " + environment + " " IRONCL_LIST_PLUGINS);
+  ironcl::Ran list(const std::string& from, const std::string& environment = "") const {
+    return ironcl::run_command(
+        "cd " + from + " && env -u IRONCL_PLUGIN_FILES -u IRONCL_PLUGIN_DIRS LD_LIBRARY_PATH=" + library_.string() +
+        ":$LD_LIBRARY_PATH " + environment + " " IRONCL_LIST_PLUGINS);
   }
   fakes::Scratch scratch_;
   std::filesystem::path library_;
@@ -209,13 +210,13 @@ class BesideTheLibrary : public testing::Test {
 
 TEST_F(BesideTheLibrary, ThePluginsFolderIsSearched) {
   scratch_.copy("fake", "lib/ironcl-plugins/libironcl_fake.so");
-  const fakes::Ran ran = list("/");
+  const ironcl::Ran ran = list("/");
   EXPECT_EQ(ran.status, 0) << ran.output;
   EXPECT_THAT(ran.output, HasSubstr("device fake:0"));
 }
 
 TEST_F(BesideTheLibrary, NoFolderIsNoError) {
-  const fakes::Ran ran = list("/");
+  const ironcl::Ran ran = list("/");
   EXPECT_EQ(ran.status, 0) << ran.output;
   EXPECT_EQ(ran.output, "");
 }
@@ -223,14 +224,14 @@ TEST_F(BesideTheLibrary, NoFolderIsNoError) {
 TEST_F(BesideTheLibrary, TheWorkingDirectoryIsNotSearched) {
   scratch_.copy("fake", "cwd/libironcl_fake.so");
   scratch_.copy("fake", "cwd/ironcl-plugins/libironcl_fake.so");
-  const fakes::Ran ran = list((scratch_.path() / "cwd").string(), "IRONCL_PLUGIN_DIRS=: IRONCL_PLUGIN_FILES=:");
+  const ironcl::Ran ran = list((scratch_.path() / "cwd").string(), "IRONCL_PLUGIN_DIRS=: IRONCL_PLUGIN_FILES=:");
   EXPECT_EQ(ran.status, 0);
   EXPECT_EQ(ran.output, "");
 }
 
 TEST_F(BesideTheLibrary, TheEnvironmentComesFirst) {
   scratch_.copy("fake", "lib/ironcl-plugins/libironcl_fake.so");
-  const fakes::Ran ran = list("/", "IRONCL_PLUGIN_FILES=" + fakes::path("shadow"));
+  const ironcl::Ran ran = list("/", "IRONCL_PLUGIN_FILES=" + fakes::path("shadow"));
   EXPECT_THAT(ran.output, HasSubstr("report taken register fake " + fakes::path("shadow")));
   EXPECT_THAT(ran.output, HasSubstr("report shadowed"));
 }

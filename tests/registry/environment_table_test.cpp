@@ -3,11 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <filesystem>
-#include <fstream>
 #include <map>
 #include <regex>
 #include <set>
 #include <string>
+
+#include "tests/temp_dir.h"
 
 namespace {
 
@@ -15,11 +16,6 @@ namespace fs = std::filesystem;
 using Names = std::map<std::string, std::string>;  // variable -> where it was seen
 
 const fs::path kRoot = IRONCL_SOURCE_DIRECTORY;
-
-std::string content_of(const fs::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
 
 void collect(const std::string& text, const char* expression, const std::string& where, Names& names) {
   const std::regex regex(expression);
@@ -34,20 +30,21 @@ Names read_by_sources() {
     const bool tests = std::string(folder) == "tests";
     for (const auto& entry : fs::recursive_directory_iterator(kRoot / folder)) {
       if (!entry.is_regular_file() || !sources.contains(entry.path().extension())) continue;
-      collect(content_of(entry.path()),
+      collect(ironcl::read_file(entry.path()),
               tests ? "(?:getenv|envname)\\(\"(IRONCL_[A-Z0-9_]+)\"\\)" : "\"(IRONCL_[A-Z0-9_]+)\"",
               entry.path().string(), names);
     }
   }
   for (const char* script : {"dev", ".ci/run"}) {
-    collect(content_of(kRoot / script), "\\$\\{?(IRONCL_[A-Z0-9_]+)", script, names);
+    collect(ironcl::read_file(kRoot / script), "\\$\\{?(IRONCL_[A-Z0-9_]+)", script, names);
   }
   return names;
 }
 
 Names listed_in_table() {
   Names names;
-  collect(content_of(kRoot / "docs/environment.md"), "\n\\| `(IRONCL_[A-Z0-9_]+)` \\|", "docs/environment.md", names);
+  collect(ironcl::read_file(kRoot / "docs/environment.md"), "\n\\| `(IRONCL_[A-Z0-9_]+)` \\|", "docs/environment.md",
+          names);
   return names;
 }
 

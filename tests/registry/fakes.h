@@ -6,14 +6,13 @@
 #include <gtest/gtest.h>
 #include <stdlib.h>
 
-#include <array>
-#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "host/include/ironcl/ironcl.hpp"
+#include "tests/run_command.h"
 #include "tests/temp_dir.h"
 
 namespace fakes {
@@ -70,23 +69,6 @@ class Scratch : public ironcl::TempDir {
     return *this / name;
   }
 };
-
-/// What a command prints (stderr too) and its exit status.
-struct Ran {
-  std::string output;
-  int status = -1;
-};
-inline Ran run(const std::string& command) {
-  Ran ran;
-  std::FILE* pipe = ::popen((command + " 2>&1").c_str(), "r");
-  if (!pipe) return ran;
-  std::array<char, 4096> buffer;
-  while (const std::size_t read = std::fread(buffer.data(), 1, buffer.size(), pipe))
-    ran.output.append(buffer.data(), read);
-  const int raw = ::pclose(pipe);
-  ran.status = WIFEXITED(raw) ? WEXITSTATUS(raw) : 128 + WTERMSIG(raw);
-  return ran;
-}
 
 /// Sets a variable for the life of a test; NULL unsets.
 class Variable {

@@ -33,9 +33,7 @@ TEST(Lifetime, ClosesAnUnloadableLibraryOnlyWhereAsked) {
   GTEST_SKIP() << "a sanitizer keeps closed libraries mapped, or misses what they kept";
 #endif
   const auto is_mapped = [] {
-    std::ifstream maps("/proc/self/maps");
-    const std::string text(std::istreambuf_iterator<char>(maps), {});
-    return text.find("libironcl_gone.so") != std::string::npos;
+    return ironcl::read_file("/proc/self/maps").find("libironcl_gone.so") != std::string::npos;
   };
   if (is_mapped()) GTEST_SKIP() << "an earlier test of this process left it mapped; run this one alone";
   // A toolchain that links its own library statically puts unique symbols into every library: none can be closed.
@@ -176,14 +174,14 @@ TEST(Lifetime, ThreadsMayLoadTheSamePluginsAtOnce) {
 TEST(Lifetime, AProcessMayEndWithoutShutdown) {
   const std::string environment =
       "IRONCL_DISABLE=opencl,ironwood,skeleton IRONCL_PLUGIN_FILES=" + fakes::path("fake");
-  const fakes::Ran ran = fakes::run("env " + environment + " " IRONCL_LIST_PLUGINS " leave");
+  const ironcl::Ran ran = ironcl::run_command("env " + environment + " " IRONCL_LIST_PLUGINS " leave");
   EXPECT_EQ(ran.status, 0) << ran.output;
   EXPECT_THAT(ran.output, HasSubstr("device fake:0"));
 }
 
 TEST(Lifetime, AFileIsTakenByARelativePath) {
-  const fakes::Ran ran =
-      fakes::run("cd " IRONCL_FAKES_DIRECTORY " && " IRONCL_LIST_PLUGINS " file libironcl_fake.so");
+  const ironcl::Ran ran =
+      ironcl::run_command("cd " IRONCL_FAKES_DIRECTORY " && " IRONCL_LIST_PLUGINS " file libironcl_fake.so");
   EXPECT_THAT(ran.output, HasSubstr("device fake:0")) << ran.output;
 }
 

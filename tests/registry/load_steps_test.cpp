@@ -164,10 +164,7 @@ TEST(Load, SaysWhenThereIsNoFileHandleLeft) {
 
 TEST(Load, RefusesFilesThatAreNoLibraries) {
   const fakes::Scratch scratch;
-  const std::string whole = [] {
-    std::ifstream file(fakes::path("fake"), std::ios::binary);
-    return std::string(std::istreambuf_iterator<char>(file), {});
-  }();
+  const std::string whole = ironcl::read_file(fakes::path("fake"));
   const struct {
     std::string path, says;
   } cases[] = {{scratch.file("libironcl_text.so", "not a library\n"), "is not a shared library"},
@@ -185,8 +182,7 @@ TEST(Load, RefusesFilesThatAreNoLibraries) {
 
 TEST(Load, SurvivesALibraryWithAnyByteOfItsHeaderChanged) {
   const fakes::Scratch scratch;
-  std::ifstream file(fakes::path("foreign"), std::ios::binary);
-  const std::string whole(std::istreambuf_iterator<char>(file), {});
+  const std::string whole = ironcl::read_file(fakes::path("foreign"));
   for (std::size_t byte = 0; byte < 64; ++byte) {
     for (const char value : {'\0', '\x7f', '\xff'}) {
       std::string changed = whole;

@@ -112,9 +112,9 @@ TEST(Verbose, RefusesAnUnknownWordAndABadExpression) {
 
 TEST(Verbose, GoesToStderrWhereTheVariableIsSetAndNobodyListens) {
   const auto stderr_of = [](const std::string& environment) {
-    return fakes::run("(env " + environment +
-                      " IRONCL_DISABLE=opencl,ironwood,skeleton " IRONCL_LIST_PLUGINS " file " + fakes::path("fake") +
-                      " 2>&1 >/dev/null)")
+    return ironcl::run_command("(env " + environment +
+                               " IRONCL_DISABLE=opencl,ironwood,skeleton " IRONCL_LIST_PLUGINS " file " +
+                               fakes::path("fake") + " 2>&1 >/dev/null)")
         .output;
   };
   EXPECT_THAT(stderr_of("-u IRONCL_VERBOSE"), IsEmpty());

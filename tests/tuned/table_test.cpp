@@ -6,11 +6,10 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <stdexcept>
 
 #include "tests/errors.h"
+#include "tests/temp_dir.h"
 
 namespace ironcl::tuned {
 namespace {
@@ -98,8 +97,7 @@ TEST(TunedTable, EveryShippedTableIsAsItWouldBeWritten) {
   int tables = 0, entries = 0;
   for (const auto& file : std::filesystem::recursive_directory_iterator(IRONCL_SHIPPED_TABLES)) {
     if (file.path().extension() != ".json") continue;
-    std::ifstream in(file.path());
-    const std::string text{std::istreambuf_iterator<char>(in), {}};
+    const std::string text = read_file(file.path());
     const Table table = Table::parse(text);
     EXPECT_EQ(table.to_text(), text) << file.path();
     EXPECT_EQ(std::count(text.begin(), text.end(), '\n'), static_cast<long>(table.entries().size()) + 2)

@@ -31,8 +31,7 @@ std::vector<std::string> words(const std::string& folder, const std::string& row
 
 TEST(Tune, SavesTheFastestRightConfigurationUnderTheNameThatOthersUse) {
   const Scratch scratch;
-  const Outcome outcome = ironcl_command(words(scratch.path("t"), "1,3"), Plugins::toy, kFake);
-  ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
+  const Outcome outcome = prints(ironcl_command(words(scratch.path("t"), "1,3"), Plugins::toy, kFake), 0, {});
   ASSERT_TRUE(fs::exists(scratch.path("t") +
                          "/N=40,K=256,device_name=Fake_to_be_tuned,dtype=fp8_w8a8,block_shape=[128,128].json"));
   const auto table = tuning::read_table(scratch.path("t"), kKey);
@@ -55,8 +54,8 @@ TEST(Tune, SavesTheFastestRightConfigurationUnderTheNameThatOthersUse) {
 TEST(Tune, ReportsTheWrongCandidateAndNeverSavesIt) {
   const Scratch scratch;
   const std::string json = scratch.path("rows.json");
-  const Outcome outcome = ironcl_command(words(scratch.path("t"), "3", {"--json", json}), Plugins::toy, kFake);
-  ASSERT_EQ(outcome.status, 0) << outcome.command << "\n" << outcome.out << outcome.err;
+  const Outcome outcome =
+      prints(ironcl_command(words(scratch.path("t"), "3", {"--json", json}), Plugins::toy, kFake), 0, {});
   const auto rows = outcome.json(json).at("rows").as_array();
   ASSERT_EQ(rows.size(), 1u);
   EXPECT_EQ(rows[0].at("variant").as_string(), "plain");
