@@ -209,24 +209,30 @@ TEST_F(OpenClQuantiser, InsideAKernelOfFewRowsGivesTheBitsOfCodesMadeBefore) {
 }
 
 TEST_F(OpenClQuantiser, InsideGemmStreamGivesTheBitsOfCodesMadeBefore) {
+  const auto wide = [](const char* split_k) {
+    return backend::Options{{"floats", "1"}, {"split_k", split_k}, {"tile_m", "2"}, {"block_m", "2"}};
+  };
   std::uint32_t seed = 90;
   for (const auto& device : devices()) {
-    for (const char* const split_k : {"1", "4"}) {
-      const backend::Options floats{{"floats", "1"}, {"split_k", split_k}};
-      const backend::Options wide{{"floats", "1"}, {"split_k", split_k}, {"tile_m", "2"}, {"block_m", "2"}};
-      for (std::size_t i = 0; i < kSources.size(); ++i) {
-        const DType type = kCodes[(i + (*split_k == '1' ? 0 : 1)) % kCodes.size()];
-        std::vector<float> values = hard_values(7 * 701, ++seed);
-        expect_same_product(*device, values, kSources[i], 1, 690, 701, type, {1, 128}, "gemm_stream", floats);
-        values[5] = std::numeric_limits<float>::quiet_NaN();
-        values[701 * 3 + 690 - 1] = std::numeric_limits<float>::infinity();
-        expect_same_product(*device, values, kSources[i], 7, 690, 701, type, {1, 128}, "gemm_stream", wide);
-      }
-      // Scale groups that are no K groups are quantised by a kernel before it.
-      for (const numerics::ScaleGrid grid : {numerics::ScaleGrid{1, 32}, {1, 64}, {1, 256}, {1, 0}, {2, 128}})
-        expect_same_product(*device, hard_values(7 * 701, ++seed), DType::f32, 7, 690, 701, DType::e4m3fn, grid,
-                            "gemm_stream", wide);
+    // One row with K whole, more with K in parts, each source and type with both; and one of the other way round.
+    for (std::size_t i = 0; i < kSources.size() + 1; ++i) {
+      const char *const of_one = i < 3 ? "1" : "4", *const of_more = i < 3 ? "4" : "1";
+      std::vector<float> values = hard_values(7 * 701, ++seed);
+      expect_same_product(*device, values, kSources[i % 3], 1, 690, 701, kCodes[i % 3], {1, 128}, "gemm_stream",
+                          {{"floats", "1"}, {"split_k", of_one}});
+      values[5] = std::numeric_limits<float>::quiet_NaN();
+      values[701 * 3 + 690 - 1] = std::numeric_limits<float>::infinity();
+      expect_same_product(*device, values, kSources[i % 3], 7, 690, 701, kCodes[(i + 1) % 3], {1, 128}, "gemm_stream",
+                          wide(of_more));
     }
+    // Scale groups that are no K groups are quantised by a kernel before it.
+    for (const auto& [grid, split_k] : {std::pair{numerics::ScaleGrid{1, 32}, "1"},
+                                        {{1, 64}, "4"},
+                                        {{1, 256}, "4"},
+                                        {{1, 0}, "1"},
+                                        {{2, 128}, "4"}})
+      expect_same_product(*device, hard_values(7 * 701, ++seed), DType::f32, 7, 690, 701, DType::e4m3fn, grid,
+                          "gemm_stream", wide(split_k));
     // One tile of several rows, whose work-groups stay.
     for (const numerics::ScaleGrid grid : {numerics::ScaleGrid{1, 128}, {1, 64}, {2, 128}})
       expect_same_product(*device, hard_values(7 * 701, ++seed), DType::bf16, 7, 690, 701, DType::e4m3fn, grid,
