@@ -221,7 +221,7 @@ class ExpertsBuilder {
       fail(ErrorKind::shape, down.weight.name, "is [{}, {}], expected {} rows", down.n, down.k, hidden);
     hidden = down.n;
     width = down.k;
-    for (const std::vector<std::size_t>* role : {&matrices.gate_up, &matrices.gate, &matrices.up, &matrices.down}) {
+    for (const std::vector<std::size_t>* role : matrices.roles()) {
       if (role->empty()) continue;
       const LinearLayer& first = layers_[role->front()];
       const std::int64_t n = role == &matrices.down ? hidden : role == &matrices.gate_up ? 2 * width : width;

@@ -79,6 +79,8 @@ struct Unquantized : Tensor {
 struct GatedMatrices {
   std::vector<std::size_t> gate_up, gate, up, down;
   bool fused() const noexcept { return !gate_up.empty(); }
+  /// All of them, role by role.
+  std::array<const std::vector<std::size_t>*, 4> roles() const noexcept { return {&gate_up, &gate, &up, &down}; }
 };
 
 /// y[t] = sum_j w[t, j] * down_e( silu(gate_e x[t]) * up_e x[t] ), e = ids[t, j], plus the shared expert; biases and

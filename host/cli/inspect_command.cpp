@@ -8,8 +8,9 @@
 #include "host/checkpoint/model.h"
 #include "host/cli/command.h"
 #include "host/cli/parse_option.h"
-#include "host/cli/ranks_options.h"
+#include "host/layer/layer_problem.h"
 #include "host/layer/selection.h"
+#include "host/ranks/spread.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
 #include "host/report/print.h"
@@ -124,8 +125,7 @@ std::unordered_set<std::size_t> matrices_of_experts(const Checkpoint& checkpoint
   std::unordered_set<std::size_t> all;
   for (const ExpertsLayer& layer : checkpoint.experts()) {
     if (layer.problem) continue;
-    for (const auto* role : {&layer.experts.gate_up, &layer.experts.gate, &layer.experts.up, &layer.experts.down})
-      all.insert(role->begin(), role->end());
+    for (const auto* role : layer.experts.roles()) all.insert(role->begin(), role->end());
   }
   return all;
 }
@@ -205,7 +205,7 @@ report::Table experts_table(const Checkpoint& checkpoint) {
     const LinearLayer* matrix =
         layer.experts.down.empty() ? nullptr : &checkpoint.layers()[layer.experts.down.front()];
     json::array matrices;
-    for (const auto* role : {&layer.experts.gate_up, &layer.experts.gate, &layer.experts.up, &layer.experts.down})
+    for (const auto* role : layer.experts.roles())
       for (const std::size_t index : *role) matrices.push_back(json::value(checkpoint.layers()[index].name));
     table.add_fields({{{"name", "layer of experts"}, layer.name},
                       machine_field("model_type", or_null(routing.model_type)),
@@ -349,6 +349,55 @@ json::object inspect_json(const Checkpoint& checkpoint) {
           {"layers", report::to_json(layers_table(checkpoint))},
           {"experts", report::to_json(experts_table(checkpoint))},
           {"unquantized", report::to_json(unquantized_table(checkpoint))}};
+}
+
+/// Who would hold what over `count` ranks: layers of one pattern in a line, bytes by rank.
+std::string ranks_text(const Checkpoint& checkpoint, int count, bool ragged, std::size_t width) {
+  report::Table layers, ranks;
+  const auto add = [&](const std::string& name, const std::string& split, const std::vector<int>& inside,
+                       const std::string& ranges, std::uint64_t bytes) {
+    layers.add_fields({{{"layers", "layers"}, name},
+                       {{"split", "split"}, split},
+                       {{"ragged", "ragged ranks"}, fmt::format("{}", fmt::join(inside, ", "))},
+                       {{"ranges", "ranges by rank"}, ranges},
+                       {{"bytes", "bytes", Kind::bytes}, bytes}});
+  };
+  std::vector<std::uint64_t> held(static_cast<std::size_t>(count));
+  // Matrices of experts are whole; a shared expert is on the first rank, and routers are on every one.
+  std::unordered_set<std::size_t> done;
+  const auto hold = [&](std::size_t matrix, std::size_t rank) {
+    done.insert(matrix);
+    held[rank] += checkpoint.layers()[matrix].bytes;
+  };
+  for (const ExpertsLayer& one : checkpoint.experts()) {
+    if (one.problem) continue;
+    const auto experts = ranks::Partition::even("experts", one.routing.experts, count);
+    for (const auto* matrices : one.experts.roles())
+      for (std::size_t rank = 0; rank < held.size() && !matrices->empty(); ++rank)
+        for (std::int64_t expert = experts.ranges[rank].begin; expert < experts.ranges[rank].end; ++expert)
+          hold((*matrices)[static_cast<std::size_t>(expert)], rank);
+    if (one.shared)
+      for (const auto* matrices : one.shared->roles())
+        for (const std::size_t matrix : *matrices) hold(matrix, 0);
+    for (std::uint64_t& sum : held) sum += one.router.data.size();
+    add(one.name, "experts", {}, experts.text(), one.bytes);
+  }
+  for (std::size_t i = 0; i < checkpoint.layers().size(); ++i) {
+    const LinearLayer& one = checkpoint.layers()[i];
+    if (done.contains(i) || one.problem) continue;
+    const ironcl::GemmDesc problem = report::to_gemm_desc(layer::describe(one, layer::ProblemChoices{.m = 1}));
+    const ranks::Choices choices = ranks::choices_for(one.name, problem, {.ragged = ragged});
+    const ranks::Shards shards = ranks::shard(problem, count, choices);
+    const bool row = choices.split == ranks::Split::row;
+    for (int rank = 0; rank < count; ++rank)
+      held[static_cast<std::size_t>(rank)] += ranks::bytes_of_part(problem, shards, rank);
+    add(one.name, row ? "row" : "column", row ? shards.cols.ragged() : shards.rows[0].ragged(), shards.text(),
+        one.bytes);
+  }
+  for (std::size_t rank = 0; rank < held.size(); ++rank)
+    ranks.add_fields(
+        {{{"rank", "rank", Kind::integer}, rank}, {{"bytes", "weights and scales", Kind::bytes}, held[rank]}});
+  return rows_text(layers, true, width) + report::to_text(ranks, width);
 }
 
 class InspectCommand final : public Command {

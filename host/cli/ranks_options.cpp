@@ -7,8 +7,6 @@
 #include "host/cli/compare_report.h"
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
-#include "host/layer/selection.h"
-#include "host/report/table.h"
 
 namespace ironcl::cli {
 
@@ -98,69 +96,5 @@ ranks::SpreadSettings RanksOptions::settings() const {
 }
 
 ranks::SpreadLayers* RanksOptions::substitute() { return launch_ ? &spread_.emplace(*launch_, settings()) : nullptr; }
-
-std::string ranks_text(const checkpoint::Checkpoint& checkpoint, int count, bool ragged, std::size_t width) {
-  struct Held {
-    std::size_t layers = 0;
-    std::string pattern, split, ranges, ragged;
-  };
-  std::vector<double> bytes(static_cast<std::size_t>(count));
-  std::map<std::string, std::size_t> known;
-  std::vector<Held> held;
-  const auto add = [&](const std::string& name, const std::string& split, const std::string& ranges,
-                       const std::vector<int>& inside) {
-    Held one{1, layer::pattern_of(name), split, ranges, fmt::format("{}", fmt::join(inside, ", "))};
-    const auto [at, is_new] = known.try_emplace(one.pattern + "\n" + ranges, held.size());
-    if (is_new)
-      held.push_back(std::move(one));
-    else
-      ++held[at->second].layers;
-  };
-  // Matrices of experts are whole; those of a shared expert, and routers, are on every rank.
-  std::vector<bool> done(checkpoint.layers().size());
-  for (const checkpoint::ExpertsLayer& one : checkpoint.experts()) {
-    const ranks::Partition experts = ranks::Partition::even("experts", one.routing.experts, count);
-    if (one.problem) continue;
-    for (const auto* matrices : {&one.experts.gate_up, &one.experts.gate, &one.experts.up, &one.experts.down})
-      for (std::size_t expert = 0; expert < matrices->size(); ++expert) {
-        done[(*matrices)[expert]] = true;
-        for (std::size_t rank = 0; rank < bytes.size(); ++rank)
-          if (const auto id = static_cast<std::int64_t>(expert);
-              id >= experts.ranges[rank].begin && id < experts.ranges[rank].end)
-            bytes[rank] += static_cast<double>(checkpoint.layers()[(*matrices)[expert]].bytes);
-      }
-    if (one.shared)
-      for (const auto* matrices : {&one.shared->gate_up, &one.shared->gate, &one.shared->up, &one.shared->down})
-        for (const std::size_t matrix : *matrices) {
-          done[matrix] = true;
-          for (double& sum : bytes) sum += static_cast<double>(checkpoint.layers()[matrix].bytes);
-        }
-    for (double& sum : bytes) sum += static_cast<double>(one.router.data.size());
-    add(one.name, "experts", experts.text(), {});
-  }
-  for (std::size_t i = 0; i < done.size(); ++i) {
-    const checkpoint::LinearLayer& one = checkpoint.layers()[i];
-    if (done[i] || one.problem) continue;
-    const ironcl::GemmDesc problem = report::to_gemm_desc(layer::describe(one, layer::ProblemChoices{.m = 1}));
-    const ranks::Choices choices = ranks::choices_for(one.name, problem, {.ragged = ragged});
-    const ranks::Shards shards = ranks::shard(problem, count, choices);
-    const bool row = choices.split == ranks::Split::row;
-    for (std::size_t rank = 0; rank < bytes.size(); ++rank)
-      bytes[rank] += static_cast<double>(ranks::bytes_of_part(problem, shards, static_cast<int>(rank)));
-    add(one.name, row ? "row" : "column", shards.text(), row ? shards.cols.ragged() : shards.rows[0].ragged());
-  }
-  using report::Kind;
-  report::Table layers, ranks;
-  for (const Held& one : held)
-    layers.add_fields({{{"layers", "layers", Kind::integer}, one.layers},
-                       {{"pattern", "like"}, one.pattern},
-                       {{"split", "split"}, one.split},
-                       {{"ragged", "ragged ranks"}, one.ragged},
-                       {{"ranges", "ranges by rank"}, one.ranges}});
-  for (std::size_t rank = 0; rank < bytes.size(); ++rank)
-    ranks.add_fields(
-        {{{"rank", "rank", Kind::integer}, rank}, {{"bytes", "weights and scales", Kind::bytes}, bytes[rank]}});
-  return report::to_text(layers, width) + "\n" + report::to_text(ranks, width);
-}
 
 }  // namespace ironcl::cli

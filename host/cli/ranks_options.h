@@ -45,7 +45,4 @@ class RanksOptions {
   std::optional<ranks::SpreadLayers> spread_;
 };
 
-/// Who would hold what of a checkpoint over `ranks` ranks: layers of one pattern in a line, bytes by rank.
-std::string ranks_text(const checkpoint::Checkpoint& checkpoint, int ranks, bool ragged, std::size_t width);
-
 }  // namespace ironcl::cli
