@@ -37,8 +37,7 @@ std::vector<ironcl::Device> find_devices(const ironcl::Registry& registry, const
       if (!known) devices.push_back(std::move(device));
     } catch (const ironcl::Error& error) {
       const bool malformed = error.status() == IRONCL_INVALID_ARGUMENT;
-      throw CommandError(malformed ? ExitStatus::usage : ExitStatus::no_device,
-                         fmt::format("--device: {}", error.what()));
+      fail(malformed ? ExitStatus::usage : ExitStatus::no_device, "--device: {}", error.what());
     }
   }
   if (devices.empty()) fail(ExitStatus::no_device, "{}", why_no_devices(registry));

@@ -131,8 +131,7 @@ class RunCommand final : public Command {
       return registry.select(desc, device_);
     } catch (const ironcl::Error& error) {
       const bool malformed = error.status() == IRONCL_INVALID_ARGUMENT;
-      throw CommandError(malformed ? ExitStatus::usage : ExitStatus::no_device,
-                         fmt::format("--device {}: {}", device_, error.what()));
+      fail(malformed ? ExitStatus::usage : ExitStatus::no_device, "--device {}: {}", device_, error.what());
     }
   }
 

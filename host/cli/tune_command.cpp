@@ -135,8 +135,8 @@ class TuneReport {
     rows_.push_back(row_of(problem, "not reached"));
   }
 
-  /// The summary. `ended`: why it ended early; empty where it did not.
-  void finish(const ironcl::Device& device, double budget_seconds, double seconds, const std::string& ended) {
+  /// The summary, and it with the rows as JSON. `ended`: why it ended early; empty where it did not.
+  json::object finish(const ironcl::Device& device, double budget_seconds, double seconds, const std::string& ended) {
     std::string text = fmt::format("\n{}{} searched in {:.1f} s of {:.0f}, {} known from before, {} not reached\n",
                                    ended.empty() ? "" : ended + ": ", searched_, seconds, budget_seconds, known_,
                                    not_reached_.size());
@@ -160,20 +160,14 @@ class TuneReport {
           named == not_reached_.size() ? "" : fmt::format(" and {} more", not_reached_.size() - named));
     }
     print_(text);
-    all_ = {{"device", device.uri()},
+    return {{"device", device.uri()},
             {"name", device.name()},
             {"driver", device.props().driver},
             {"build", device.api().build_id},
             {"budget_seconds", budget_seconds},
             {"seconds", report::number(seconds)},
-            {"ended", ended}};
-  }
-
-  void write_json(const std::string& path, const std::vector<layer::LeftOut>& left_out) const {
-    json::object all = all_;
-    all["rows"] = rows_;
-    all["left_out"] = layer::to_json(layer::fold(left_out));
-    report::write_file(path, report::to_text(all));
+            {"ended", ended},
+            {"rows", std::move(rows_)}};
   }
 
   /// No problem was searched without finding a configuration that is right.
@@ -181,7 +175,6 @@ class TuneReport {
 
  private:
   std::function<void(const std::string&)> print_;
-  json::object all_;
   json::array rows_;
   std::vector<double> ratios_;  ///< Rule of thumb over tuned, of what was searched now or before.
   std::vector<std::string> not_reached_;
@@ -244,11 +237,13 @@ class TuneCommand final : public Command {
     }
     for (std::size_t rest = next_; rest < todo_.size(); ++rest) report.not_reached(todo_[rest].problem);
     std::signal(SIGINT, previous);
-    report.finish(device_, budget_, seconds_now() - start_, interrupted != 0 ? "interrupted" : "");
+    const std::string ended = interrupted != 0 ? "interrupted" : "";
+    boost::json::object all = report.finish(device_, budget_, seconds_now() - start_, ended);
     if (!measured.left_out.empty())
       line_.say("left out: {} layers that cannot be used\n{}", measured.left_out.size(),
                 layer::to_text(layer::fold(measured.left_out)));
-    if (!json_.empty()) report.write_json(json_, measured.left_out);
+    all["left_out"] = layer::to_json(layer::fold(measured.left_out));
+    if (!json_.empty()) report::write_file(json_, report::to_text(all));
     // Ended by the signal, as whoever sent it expects; what was found is saved.
     if (interrupted != 0) {
       std::fflush(nullptr);

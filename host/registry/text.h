@@ -61,15 +61,10 @@ inline bool is_plugin_name(std::string_view name) {
 /// A field of a line of comma-separated values: quoted where it has to be, on one line, with control characters made
 /// visible (host/report/visible.h).
 inline std::string csv_field(std::string_view text) {
-  const bool quote = text.find_first_of(",\"\n\r") != std::string_view::npos;
-  std::string field;
-  if (quote) field += '"';
-  for (const char c : text) {
-    if (c == '"') field += '"';
-    field += (c == '\n' || c == '\r') ? ' ' : c;
-  }
-  if (quote) field += '"';
-  return report::visible(field);
+  std::string line = report::csv_quoted(std::string(text));
+  for (char& c : line)
+    if (c == '\n' || c == '\r') c = ' ';
+  return report::visible(line);
 }
 
 }  // namespace ironcl::registry

@@ -109,13 +109,6 @@ std::string csv_text(const Cell& cell) {
   return cell.is_string() ? std::string(cell.get_string()) : boost::json::serialize(cell);
 }
 
-std::string csv_quoted(const std::string& text) {
-  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
-  std::string quoted = "\"";
-  for (const char c : text) quoted += c == '"' ? std::string("\"\"") : std::string(1, c);
-  return quoted + "\"";
-}
-
 }  // namespace
 
 void Table::add(Row row) {

@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <array>
+#include <boost/algorithm/string/replace.hpp>
 #include <boost/locale/utf.hpp>
 #include <cstddef>
 #include <cstdint>
@@ -99,6 +100,11 @@ std::string visible_json(std::string_view json) {
     return fmt::format("\\u{:04x}\\u{:04x}", 0xd800 + ((code - 0x10000) >> 10), 0xdc00 + ((code - 0x10000) & 0x3ff));
   };
   return replaced(json, hidden, [](unsigned char) { return std::string("\\ufffd"); });
+}
+
+std::string csv_quoted(const std::string& text) {
+  if (text.find_first_of(",\"\r\n") == std::string::npos) return text;
+  return "\"" + boost::algorithm::replace_all_copy(text, "\"", "\"\"") + "\"";
 }
 
 }  // namespace ironcl::report

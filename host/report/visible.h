@@ -20,4 +20,7 @@ std::string visible_lines(std::string_view text);
 /// reader of JSON; bytes that are not UTF-8, which JSON cannot hold, become \ufffd.
 std::string visible_json(std::string_view json);
 
+/// A field of a line of comma-separated values: quoted where it has to be.
+std::string csv_quoted(const std::string& text);
+
 }  // namespace ironcl::report
