@@ -67,11 +67,12 @@ void ActivationOptions::check_for_experts(const std::string& name) const {
   usage("{} is a layer of experts, whose x is quantised on the device in its own groups; give --input", name);
 }
 
-std::string ActivationOptions::command_tail() const {
+std::string ActivationOptions::command_tail(bool devices) const {
   std::string tail;
   for (const CLI::Option* option : app_->get_options()) {
     const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
-    if (option->count() == 0 || name.empty() || name == "layer" || name == "device" || name == "json") continue;
+    if (option->count() == 0 || name.empty() || name == "layer" || name == "json") continue;
+    if (name == "device" && !devices) continue;
     for (const std::string& value : option->results())
       tail += fmt::format(" --{}{}{}", name, option->get_expected_max() == 0 ? "" : " ",
                           option->get_expected_max() == 0 ? "" : shell_word(value));

@@ -28,8 +28,9 @@ struct ActivationOptions {
                                             const std::vector<std::string>& named = {}) const;
   /// Throws CommandError usage where an option is not about layers of experts, of which `name` is one.
   void check_for_experts(const std::string& name) const;
-  /// The options that were given, each behind a blank, for a command to be pasted; but for --layer, --device, --json.
-  std::string command_tail() const;
+  /// The options that were given, each behind a blank, for a command to be pasted; but for --layer and --json, and
+  /// without `devices` --device.
+  std::string command_tail(bool devices) const;
 
  private:
   const CLI::App* app_ = nullptr;

@@ -60,7 +60,7 @@ class CompareCommand final : public Command {
     report::check_outputs({json_}, operands_.inputs(checkpoint, expect_));
     CompareReport report;
     report.path = operands_.path;
-    report.command_tail = operands_.command_tail() + ranks_.command_tail(devices_);
+    report.command_tail = operands_.command_tail(ranks_.on());
     std::vector<WholeLayer> whole = select_experts(checkpoint, source, report.left_out);
     const layer::Selection selection =
         whole.empty() || names_matrices(checkpoint) ? layer::select_layers(checkpoint, layer_) : layer::Selection();

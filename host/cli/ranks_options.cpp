@@ -4,7 +4,6 @@
 
 #include "backends/words.h"
 #include "host/cli/command.h"
-#include "host/cli/compare_report.h"
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
 
@@ -76,12 +75,6 @@ std::vector<ironcl::Device> RanksOptions::devices(const ironcl::Registry& regist
   const ironcl::Device mine = found[static_cast<std::size_t>(ranks::local_rank()) % found.size()];
   launch_->use(mine);
   return {mine};
-}
-
-std::string RanksOptions::command_tail(const std::vector<std::string>& uris) const {
-  std::string tail;
-  for (const std::string& uri : uris) tail += on_ ? " --device " + shell_word(uri) : "";
-  return tail;
 }
 
 ranks::Group::Settings RanksOptions::group_settings() const {

@@ -28,8 +28,6 @@ class RanksOptions {
   /// The device that represents the ranks: a process's own; with threads the first. `uris`: of each thread one, or
   /// of which processes take one in turn; commas separate them too.
   std::vector<ironcl::Device> devices(const ironcl::Registry& registry, const std::vector<std::string>& uris);
-  /// " --device URI ..." of ranks, for a command to be pasted; empty without --ranks.
-  std::string command_tail(const std::vector<std::string>& uris) const;
   /// The substitute that runs layers in place of a device; null without --ranks.
   ranks::SpreadLayers* substitute();
   ranks::Launch& launch() { return *launch_; }  ///< After devices().

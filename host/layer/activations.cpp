@@ -116,12 +116,6 @@ void check_limit(const LinearLayer& layer, DType x, const Activations& a) {
 
 Activations activations_of_values(const LinearLayer& layer, DType x, std::int64_t m, std::vector<std::byte> values,
                                   std::string origin, std::optional<numerics::ScaleGrid> x_block) {
-  if (!numerics::is_float(x))
-    throw std::invalid_argument(
-        fmt::format("activations are {}; those of f32, f16 and bf16 are taken", numerics::name_of(x)));
-  if (m < 0 || values.size() != bytes_of_matrix(x, m, layer.k))
-    throw std::invalid_argument(fmt::format("activations have {} bytes, which is not [{}, {}] of {}", values.size(),
-                                            m, layer.k, numerics::name_of(x)));
   Activations a;
   a.m = m;
   a.k = layer.k;

@@ -17,8 +17,7 @@ struct Activations {
   std::vector<std::byte> scales;  ///< Given with the codes, or fixed; empty where the plan makes them.
 };
 
-/// Values [m, k] of type `x` (f32, f16, bf16), tight.
-/// Throws std::invalid_argument where `values` has another size or `x` is another type, and as activation_rule().
+/// Values [m, k] of type `x` (f32, f16, bf16), tight. Throws as activation_rule().
 Activations activations_of_values(const checkpoint::LinearLayer& layer, numerics::DType x, std::int64_t m,
                                   std::vector<std::byte> values, std::string origin,
                                   std::optional<numerics::ScaleGrid> x_block = std::nullopt);

@@ -172,8 +172,8 @@ ironcl_status ironcl_layer_get_info(ironcl_layer layer, ironcl_layer_info* out_i
         info.activation_limit = static_cast<float>(source.activation_limit.value_or(0));
       if (source.bias) {
         info.bias_dtype = static_cast<ironcl_dtype>(source.bias->dtype);
-        info.bias = layer->bias().data();
-        info.bias_bytes = layer->bias().size();
+        info.bias = layer->bias.data();
+        info.bias_bytes = layer->bias.size();
       }
     }
     check_out(out_info, "ironcl_layer_info");

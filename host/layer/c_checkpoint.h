@@ -13,7 +13,9 @@
 /// transposed.
 struct ironcl_layer_t {
   explicit ironcl_layer_t(const ironcl::checkpoint::LinearLayer& of)
-      : source(&of), problem(of.problem ? of.problem->what() : "") {}
+      : source(&of), problem(of.problem ? of.problem->what() : "") {
+    if (of.bias) bias.assign(of.bias->data.begin(), of.bias->data.end());
+  }
 
   /// The copies, for one more user.
   const ironcl::layer::LayerWeights& acquire() const {
@@ -27,22 +29,13 @@ struct ironcl_layer_t {
     const std::lock_guard lock(mutex);
     if (users != 0 && --users == 0) copies = {};
   }
-  /// Aligned, until the checkpoint is closed.
-  const std::vector<std::byte>& bias() const {
-    std::call_once(once, [this] {
-      kept_bias = acquire().bias;
-      release();
-    });
-    return kept_bias;
-  }
 
   const ironcl::checkpoint::LinearLayer* source;
   std::string problem;
+  std::vector<std::byte> bias;  ///< Aligned.
   mutable std::mutex mutex;
   mutable std::size_t users = 0;
   mutable ironcl::layer::LayerWeights copies;
-  mutable std::once_flag once;
-  mutable std::vector<std::byte> kept_bias;
 };
 
 struct ironcl_checkpoint_t {

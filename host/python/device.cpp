@@ -225,11 +225,6 @@ void Linear::enqueue(const Call& call, std::int64_t m, ironcl_span a, ironcl_spa
   device_->enqueue(call.plan->handle(), &args);
 }
 
-std::string Linear::variant(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type) {
-  const Device::Turn turn(*device_);
-  return call(x_type, m, out_type).plan->info().variant;
-}
-
 void Linear::run(const Args& args) {
   const auto& [x, x_type, m, out, out_type, rows, torch, gated, down] = args;
   if (m == 0) return;

@@ -121,8 +121,6 @@ class Linear : public std::enable_shared_from_this<Linear> {
   ironcl_weights_info info() const { return weights_.front().info(); }
   std::uint64_t device_bytes() const;
   void export_to(std::span<std::byte> data, std::span<std::byte> scales) const;
-  /// The kernel that a call of m rows runs, such as "gemm_panel".
-  std::string variant(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out_type);
 
  private:
   struct Call {

@@ -190,7 +190,6 @@ NB_MODULE(_core, module) {
                      const auto info = self.info();
                      return std::pair(info.data_bytes, info.scale_bytes);
                    })
-      .def("variant", &python::Linear::variant, Release())
       .def(
           "export",
           [](const python::Linear& self, Address data, std::uint64_t data_bytes, Address scales,

@@ -2,7 +2,6 @@
 // The names of statuses, reasons, steps and outcomes, as reports and logs print them.
 
 #include "host/include/ironcl/ironcl.h"
-#include "host/registry/uri.h"
 #include "ironcl_build_id.h"
 
 namespace {
@@ -15,15 +14,6 @@ const char* name_in(const char* const (&names)[N], std::uint32_t value, std::uin
 }
 
 }  // namespace
-
-namespace ironcl::registry {
-
-const char* device_type_name(std::uint32_t type) {
-  static constexpr const char* kNames[] = {"cpu", "gpu", "accelerator", "model"};
-  return name_in(kNames, type, IRONCL_DEVICE_CPU);
-}
-
-}  // namespace ironcl::registry
 
 extern "C" {
 
@@ -53,7 +43,10 @@ const char* ironcl_reason_name(uint32_t reason) {
                                              : name_in(kOfSelection, reason, IRONCL_REASON_MODEL_DEVICE);
 }
 
-const char* ironcl_device_type_name(uint32_t type) { return ironcl::registry::device_type_name(type); }
+const char* ironcl_device_type_name(uint32_t type) {
+  static constexpr const char* kNames[] = {"cpu", "gpu", "accelerator", "model"};
+  return name_in(kNames, type, IRONCL_DEVICE_CPU);
+}
 
 const char* ironcl_step_name(uint32_t step) {
   static constexpr const char* kNames[] = {"found",     "preflight", "open",      "query",   "version",

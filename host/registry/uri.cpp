@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/registry/uri.h"
 
+#include "host/include/ironcl/ironcl.h"
+
 namespace ironcl::registry {
 namespace {
 
 std::uint32_t parse_type(std::string_view text) {
   for (const std::uint32_t type :
        {IRONCL_DEVICE_CPU, IRONCL_DEVICE_GPU, IRONCL_DEVICE_ACCELERATOR, IRONCL_DEVICE_MODEL}) {
-    if (text == device_type_name(type)) return type;
+    if (text == ironcl_device_type_name(type)) return type;
   }
   return 0;
 }

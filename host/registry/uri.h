@@ -21,7 +21,4 @@ Uri parse_uri(std::string_view text);
 /// A ','-separated list with at least one URI. Throws Refused INVALID_ARGUMENT.
 std::vector<Uri> parse_uri_list(std::string_view text);
 
-/// "cpu", "gpu", "accelerator", "model"; "unknown" else.
-const char* device_type_name(std::uint32_t type);
-
 }  // namespace ironcl::registry

@@ -102,14 +102,6 @@ TEST_F(ActivationsTest, OfAFixedScaleComeWithIt) {
   EXPECT_EQ(given, scale);
 }
 
-TEST_F(ActivationsTest, OfAnotherSizeOrTypeAreRefused) {
-  EXPECT_THROW(layer::activations_of_values(layer, DType::f32, 1, std::vector<std::byte>(kK), "short"),
-               std::invalid_argument);
-  EXPECT_THROW(layer::activations_of_values(layer, DType::e4m3fn, 1, std::vector<std::byte>(kK), "codes"),
-               std::invalid_argument);
-  EXPECT_THROW(layer::activations_of_values(layer, DType::f32, -1, {}, "negative"), std::invalid_argument);
-}
-
 TEST_F(ActivationsTest, QuantiseAsEveryDeviceMust) {
   layer::ActivationSource source;
   const layer::Activations a = layer::load_activations(source, layer);
