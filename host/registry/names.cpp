@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 // The names of statuses, reasons, steps and outcomes, as reports and logs print them.
 
+#include <cstddef>
+#include <cstdint>
+
 #include "host/include/ironcl/ironcl.h"
 #include "ironcl_build_id.h"
 
