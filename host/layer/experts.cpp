@@ -14,7 +14,8 @@ std::size_t first_grouped(const Graph& graph) {
   return static_cast<std::size_t>(at - graph.operations.begin());
 }
 
-/// The weights and biases of every product that a runner's list has.
+}  // namespace
+
 void prepare(Runner& runner, const ExpertsSource& source) {
   const Graph& graph = runner.graph();
   Queue queue(runner.device());
@@ -31,8 +32,6 @@ void prepare(Runner& runner, const ExpertsSource& source) {
   const std::vector<float> bias = source.correction_bias();
   queue.write(runner.span(correction, 0), std::span(bias)).wait();
 }
-
-}  // namespace
 
 Experts::Experts(const Device& device, const ExpertsSource& source, const ExpertsChoices& choices)
     : tokens_(choices.tokens), runner_(device, graph_of(source.form(), choices, &device), choices.tokens) {

@@ -11,6 +11,9 @@
 
 namespace ironcl::layer {
 
+/// Prepares the weights and biases of every product that a runner's list has.
+void prepare(Runner& runner, const ExpertsSource& source);
+
 /// Buffers are the layer's own, so its calls go to one queue, or wait for one another. One thread at a time.
 class Experts {
  public:
