@@ -29,12 +29,6 @@
 // Local memory: TEAMS * (512 * (TILE_M + 1) + 16) + 8 B, 4 * SLOTS, and `memory`: 8 B for each tile there may be; then the larger of
 // 16 * TEAMS B for each matrix, with which rows are sorted, and of a tile's rows of codes of the larger k, with 4 B for each 128.
 #define FUSED
-#ifndef TILE_M
-#define TILE_M 8
-#endif
-#ifndef TEAMS
-#define TEAMS 1
-#endif
 #define COLUMNS 32
 #define WARPS 4
 #define DEPTH 1
@@ -60,24 +54,6 @@
 #endif
 #include "code_pairs.cl"
 #include "gemm_mma_stream.cl"
-#ifndef X_TYPE
-#define X_TYPE 3
-#endif
-#ifndef IN_TURNS
-#define IN_TURNS 0
-#endif
-#ifndef Y_TYPE
-#define Y_TYPE 1
-#endif
-#ifndef ADD_TYPE
-#define ADD_TYPE 0
-#endif
-#ifndef WEIGH_ADD
-#define WEIGH_ADD 0
-#endif
-#ifndef SLOTS
-#define SLOTS 512
-#endif
 
 #if defined(PTX_SM_90)
 #define LOAD_ACQUIRED(a, p) asm volatile("ld.acquire.gpu.global.u32 %0,[%1];" : "=r"(a) : "l"(p) : "memory")

@@ -44,6 +44,8 @@ inline Defines usual_settings(const std::string& file) {
   }
   if (file == "activate.cl") defines["GROUPED"] = "0";
   if (file == "ceilings.cl") defines.insert({{"VEC", "4"}, {"CHAINS", "16"}});
+  if (file.starts_with("fused"))
+    defines.insert({{"TILE_M", "8"}, {"TEAMS", "1"}, {"SLOTS", "512"}, {"IN_TURNS", "0"}});
   if (!shared || file.starts_with("fused")) return defines;
   for (const char* name : {"MMA_OF_BF16", "WARPS", "SPLIT_K", "TILE_M"}) defines.try_emplace(name, "1");
   return defines;
