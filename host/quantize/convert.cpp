@@ -183,11 +183,11 @@ struct Conversion::State {
       if (name.starts_with('.') || entered || ours.contains(at->path())) continue;
       // By its name: a cache of downloads has links, and what they lead to lies elsewhere.
       const fs::path inside = at->path().lexically_relative(request.in);
-      if (!at->is_regular_file()) {
-        left_behind.push_back(inside);  // a link to a folder, which may lead anywhere, or to nothing
-      } else if (!holds_weights(name)) {
+      // Others are links to folders, which may lead anywhere, or to nothing.
+      const bool is_file = at->is_regular_file();
+      if (is_file && !holds_weights(name)) {
         if (at.depth() > 0 || !is_one_of(kConfigs, name)) rest.push_back(inside);
-      } else if (!name.ends_with(".index.json")) {
+      } else if (!is_file || !name.ends_with(".index.json")) {
         left_behind.push_back(inside);
       }
     }
