@@ -289,6 +289,9 @@ void Experts::run(const void* x, std::int64_t tokens, const void* ids, const voi
   }
   if (recorded_.tokens != tokens || recorded_.routed != (ids != nullptr) ||
       recorded_.generation != device_->generation_) {
+    // Before the memory that it names goes; no call brings no tokens.
+    recorded_.calls.reset();
+    recorded_.tokens = 0;
     recorded_ = {tokens, ids != nullptr, device_->generation_, {}, experts_.record(args)};
     for (const Device::Staging& staging : device_->staging_) recorded_.held.push_back(staging.host);
   }
