@@ -11,9 +11,9 @@
 // A work-group asks for the weights of its first unit before it meets the others, so that they are on their way meanwhile. A unit's products
 // are those of gemm_mma_stream.cl, whose loads and forms these are.
 // Codes of a tile's rows lie in local memory: a work-group's units are neighbours, most of them of one tile, which its teams of four warps
-// take in turn. Tiles of eight rows have a team to a work-group, four at once on a multiprocessor; of 16 rows four teams share the codes,
-// and of 32 three, whose sums need more registers. A shared expert of the same width (SHARED) is one matrix more, which every token has a
-// row of, behind those of the experts.
+// take in turn. Tiles of eight rows have a team to a work-group, four at once on a multiprocessor; of 16 and 24 rows four teams share the
+// codes. Where each work-group has a tile to itself, it makes all of it: nobody waits for others between gate and up, codes of h, and down.
+// A shared expert of the same width (SHARED) is one matrix more, which every token has a row of, behind those of the experts.
 // Nobody waits for ever: a work-group that does not meet all others within `waits` looks gives up, and so do then the others; Y becomes
 // NaN. The host tries once, with no tokens, whether the device runs so many work-groups at once.
 //
@@ -22,8 +22,8 @@
 // IN_TURNS   0    0 1       gates and ups lie in turns, else ups behind gates
 // Y_TYPE, ADD_TYPE, WEIGH_ADD  as of combine.cl
 // SHARED     not set        the shared expert is computed here; then ADD_TYPE is 0
-// TILE_M     8    8 16 32   most rows of a tile; of eight tile_rows says how many
-// TEAMS      1    1 3 4     teams of a work-group
+// TILE_M     8    8 16 24   most rows of a tile; of eight tile_rows says how many
+// TEAMS      1    1 4       teams of a work-group
 // SLOTS      512            most slots of all tokens: a multiple of 128
 // OWN_BYTES  not set        of more than one team the bytes of an array in place of `memory`: arguments have less (docs/opencl.md)
 // Local memory: TEAMS * (512 * (TILE_M + 1) + 16) + 8 B, 4 * SLOTS, and `memory`: 8 B for each tile there may be; then the larger of
@@ -43,8 +43,8 @@
 #else
 #define TILE_ROWS TILE_M
 #endif
-// Whether a tile of 32 rows has the eight from 8 u on, or one that shares their products.
-#define HAS(u) ((u) < 2 || rows > 16)
+// Whether a tile has the eight rows from 8 u on.
+#define HAS(u) ((u) == 0 || has[u])
 #if TEAMS == 1
 #define TEAM_BARRIER() barrier(CLK_LOCAL_MEM_FENCE)
 #define AT_ONCE asm volatile("//at_once 4\n")
@@ -62,9 +62,11 @@
 #define LOAD_MADE(v, p) \
   asm volatile("ld.global.v4.f32 {%0,%1,%2,%3},[%4];" : "=f"((v).x), "=f"((v).y), "=f"((v).z), "=f"((v).w) : "l"(p) : "memory")
 #define PADDED(scales) (((ulong)(scales) + 3) & ~(ulong)3)  // So that what lies behind them is aligned.
-// The group of 128 of eight neighbours, of `count` in all; past the last one that again. Uses group, grid, tid.
-#define EACH_GROUP_OF_EIGHT(i, count) \
-  for (uint first_ = (group * LANES + tid & ~31u) / 8, i; first_ < (count) && (i = min(first_ + lane / 8, (uint)(count) - 1), true); first_ += grid * LANES / 8)
+// The group of 128 of eight neighbours, of those from `begin` to `end`, which `sharers` work-groups share, this one being number `number`; past
+// the last one that again.
+#define EACH_GROUP_OF_EIGHT(i, begin, end, number, sharers)                                                                          \
+  for (uint first_ = (begin) + ((number) * LANES + tid & ~31u) / 8, i; first_ < (end) && (i = min(first_ + lane / 8, (uint)(end) - 1), true); \
+       first_ += (sharers) * LANES / 8)
 
 // counters[0..3]: how many work-groups have come to a meeting; [6]: how many have left; [7]: one gave up.
 #define GAVE_UP 7
@@ -185,6 +187,8 @@ static inline uint sort_rows(__local uint* sums, __local int* counts, __local sh
   return sums[ALL_WARPS];
 }
 
+// The scale of the row that sum e of a work-item is of, of the eight rows from 8 u on.
+#define SCALE_OF_ROW(line, u, e) (own_scales + ((line) + min(8u * (u) + 2 * t + (e), (uint)TILE_ROWS - 1u)) * 4)
 #undef ROW_OF_A
 #define ROW_OF_A(row) (of_down ? (int)(row) : (row) >= slots ? (int)(row) - slots : (int)token_of[row])
 // Line groups of a unit: four side by side, or two of gates and two of ups.
@@ -207,7 +211,7 @@ static inline uint sort_rows(__local uint* sums, __local int* counts, __local sh
 #define ENTER_WEIGHTS(work)                                                                                         \
   {                                                                                                                 \
     const int matrix_ = tiles[(work) / columns].x;                                                                  \
-    const uint column_ = (work) % columns, group_ = apart ? 2 * column_ : (column_ * parts_of_unit + part) * NG;    \
+    const uint column_ = (work) % columns, group_ = (column_ * parts_of_unit + part) * (apart ? 2u : (uint)NG);         \
     pw = OF_EXPERT(matrix_, down_b, up_b, shared_down_b, shared_up_b, down_stride, up_stride) +                     \
          (ulong)(group_ / 8 * blocks) * 8192u + group_ % 8 * 1024u;                                                 \
     pc = OF_EXPERT(matrix_, down_sb, up_sb, shared_down_sb, shared_up_sb, down_sb_stride, up_sb_stride) +           \
@@ -272,7 +276,7 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void fused_experts(P
     return;
   }
   const int own_slot = (int)(warp * (((uint)slots + LANES - 1) / LANES) * 32 + lane), own_id = own_slot < slots ? ids[ids_at + own_slot] : 0;
-  EACH_GROUP_OF_EIGHT(i, (uint)tokens * (hidden / 128))
+  EACH_GROUP_OF_EIGHT(i, 0, (uint)tokens * (hidden / 128), group, grid)
     quantise_x(x, x_at + (ulong)(i / (hidden / 128)) * ldx + i % (hidden / 128) * 128, x_codes + (ulong)i * 128, x_scales + i, lane);
   come(counters, 0);
   uint tiles_in_all = sort_rows(sums, (__local int*)codes, tiles, row_of, token_of, ids + ids_at, slots, top_k, first_expert, matrices,
@@ -282,39 +286,56 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void fused_experts(P
   tiles_in_all += of_shared;
   barrier(CLK_LOCAL_MEM_FENCE);
   const uint own_row = min(g, (uint)TILE_ROWS - 1u), own_half = (own_row & 1) * 64;
-  const LOCAL_PLACE own_codes = LOCAL_ADDRESS(codes) + own_row * 128 + t * 16, own_scales = LOCAL_ADDRESS(scales) + own_row * 4;
+  const LOCAL_PLACE own_codes = LOCAL_ADDRESS(codes) + own_row * 128 + t * 16, own_scales = LOCAL_ADDRESS(scales);
+  // Each work-group has a tile to itself: then nobody waits for others between gate and up and down.
+  const bool whole = TEAMS > 1 && tiles_in_all <= grid && 8 * tiles_in_all > 7 * grid;
   for (int of_down = 0; of_down < 2; ++of_down) {
-    if (of_down) come(counters, 2);
+    if (of_down && !whole) come(counters, 2);
     const bool apart = !IN_TURNS && !of_down;
     const uint n = of_down ? hidden : 2 * width, k = of_down ? width : hidden, blocks = k / 128;
-    // Where K blocks are no multiple of four, two warps have half of a unit of twice the columns each, if there are units for all.
-    const uint share = of_down && blocks % 4 != 0 && blocks % 2 == 0 && n % 64 == 0 && tiles_in_all * (n / COLUMNS) > grid * TEAMS ? 2 : 4;
+    // Warps that share the K blocks of a part of a unit: all four; two where blocks are no multiple of four and there are units for all; of
+    // whole tiles one.
+    const uint share = whole ? 1
+                       : of_down && blocks % 4 != 0 && blocks % 2 == 0 && n % 64 == 0 && tiles_in_all * (n / COLUMNS) > grid * TEAMS ? 2 : 4;
     const uint parts_of_unit = 4 / share, part = of_team / share, first = of_team % share;
     const uint count = blocks > first ? (blocks - first + share - 1) / share : 0, columns = n / (COLUMNS * parts_of_unit);
     const uint to_second = apart ? up_at - 2048u : 0, to_second_scale = of_down ? 0 : up_sb_at;
-    const uint units = tiles_in_all * columns, end_work = (uint)((ulong)units * (group + 1) / grid);
+    const uint units = tiles_in_all * columns, of_all = whole ? tiles_in_all : grid;
+    const uint end_work = (uint)((ulong)units * min(group + 1, of_all) / of_all);
     // This work-group's units of one tile, `begin` to `stop`, of which each team takes every TEAMS-th; `asked`: for the weights of `work`.
-    uint begin = (uint)((ulong)units * group / grid), stop = min(end_work, (begin / columns + 1) * columns), work = begin + team;
+    uint begin = (uint)((ulong)units * min(group, of_all) / of_all), stop = min(end_work, (begin / columns + 1) * columns), work = begin + team;
     bool asked = work < stop && count > 0;
     __global const uchar* pw;
     __global const float* pc;
     uint wr[1][8 * NG];
-    float sum[NG][T][2], cr[1][1][2];
+    float sum[NG / 2][T][4], cr[1][1][2];
     if (asked) {
       ENTER_WEIGHTS(work)
       LOAD_WEIGHTS_HALF(0, first, 0)
       LOAD_WEIGHTS_HALF(0, first, 1)
       LOAD_SCALES_B(0, first)
     }
-    together = together && meet(counters, 2 * of_down, grid, waits, &shared);
+    if (!of_down || !whole) together = together && meet(counters, 2 * of_down, grid, waits, &shared);
     if (of_down) {
-      EACH_GROUP_OF_EIGHT(i, (uint)rows_in_all * (width / 128))
+      uint from = 0, to = (uint)rows_in_all;
+      if (whole) {
+        const bool has_tile = group < tiles_in_all;
+        from = has_tile ? (uint)tiles[group].y : 0, to = has_tile ? (uint)tiles[group].z : 0;
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+      }
+      EACH_GROUP_OF_EIGHT(i, from * (width / 128), to * (width / 128), whole ? 0 : group, whole ? 1 : grid)
         quantise_h((__global const uchar*)h, (ulong)i * 128, h_codes + (ulong)i * 128, h_scales + i, lane);
-      come(counters, 1);
-      together = together && meet(counters, 1, grid, waits, &shared);
+      if (whole) {
+        barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
+      } else {
+        come(counters, 1);
+        together = together && meet(counters, 1, grid, waits, &shared);
+      }
     }
     for (; begin < end_work && together; begin = stop, stop = min(end_work, begin + columns), work = begin + team) {
       const uint tile = begin / columns, first_row = (uint)tiles[tile].y, rows = (uint)tiles[tile].z - first_row;
+      bool has[T];  // Asked of the warp, so that the compiler knows that it is the same for all of it.
+      UNROLL for (int u = 0; u < T; ++u) has[u] = u == 0 || ANY_OF_WARP(rows > 8 * u);
       // Of each K block a line of 128 for each row; its halves change places in every other line, so that loads of eight lines do not meet in banks.
       const uint of_row = k / 16;
       for (uint i = tid; i < rows * of_row; i += LANES) {
@@ -335,58 +356,54 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void fused_experts(P
       for (; work < stop; work += TEAMS) {
         const uint column = work % columns, following = work + TEAMS < stop ? work + TEAMS : stop + team;
         asked = following < (following < stop ? stop : min(end_work, stop + columns));
-        ZERO_SUMS
+        UNROLL for (int j = 0; j < NG / 2; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 4; ++e) sum[j][u][e] = 0.f;
         for (uint at = 0; at < count; ++at) {
           const uint line = (first + at * share) * (uint)TILE_ROWS, next = first + (at + 1 < count ? at + 1 : 0) * share;
           const bool more = at + 1 < count || asked;
           if (at + 1 == count && asked) ENTER_WEIGHTS(following)
-          float scale[T], c[1][NG][T16][4];
-          UNROLL for (int u = 0; u < T; ++u) LOCAL_F(scale[u], own_scales + line * 4 + u * 32);
-          UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T16; ++u) UNROLL for (int i = 0; i < 4; ++i) c[0][j][u][i] = 0.f;
+          float scale[T][2], c[NG / 2][T][4];
+          UNROLL for (int j = 0; j < NG / 2; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int i = 0; i < 4; ++i) c[j][u][i] = 0.f;
           UNROLL for (int of_k = 0; of_k < 2; ++of_k) {
             uint of_row[T][4];
             UNROLL for (int u = 0; u < T; ++u)
               if (HAS(u)) LOCAL16(of_row[u], own_codes + line * 128 + u * 1024 + (own_half ^ of_k * 64));
             UNROLL for (int i = 0; i < 4; ++i) {
-              uint lo[2 * T16], hi[2 * T16];
-              UNROLL for (int u = T; u < 2 * T16; ++u) lo[u] = hi[u] = 0u;
+              uint lo[T], hi[T];
               UNROLL for (int u = 0; u < T; ++u)
                 if (HAS(u)) DECODE_A4(lo[u], hi[u], of_row[u][i]);
-              UNROLL for (int j = 0; j < NG; ++j) {
-                uint b0, b1;
-                DECODE_B4(b0, b1, wr[0][8 * j + 4 * of_k + i]);
-                UNROLL for (int u = 0; u < T16; ++u)
-                  if (HAS(2 * u)) MMA_M16N8K16(c[0][j][u], lo[2 * u], lo[2 * u + 1], hi[2 * u], hi[2 * u + 1], b0, b1);
+              UNROLL for (int j = 0; j < NG / 2; ++j) {
+                uint b[4];
+                DECODE_B4(b[0], b[2], wr[0][16 * j + 4 * of_k + i]);
+                DECODE_B4(b[1], b[3], wr[0][16 * j + 8 + 4 * of_k + i]);
+                UNROLL for (int u = 0; u < T; ++u)
+                  if (HAS(u)) MMA_M16N8K16(c[j][u], b[0], b[1], b[2], b[3], lo[u], hi[u]);
               }
             }
             if (more) LOAD_WEIGHTS_HALF(0, next, of_k)
           }
-          const float gate_unit = cr[0][0][0], up_unit = cr[0][0][1];
+          UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e) LOCAL_F(scale[u][e], SCALE_OF_ROW(line, u, e));
+          const float units_of[2] = {IN_TURNS && (g & 1) ? cr[0][0][1] : cr[0][0][0], IN_TURNS && !(g & 1) ? cr[0][0][0] : cr[0][0][1]};
           if (more) {
             LOAD_SCALES_B(0, next)
           }
-          UNROLL for (int u = 0; u < T; ++u) {
-            const float gate_scale = scale[u] * gate_unit, up_scale = scale[u] * up_unit;
-            UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int e = 0; e < 2; ++e)
-              sum[j][u][e] = fma((IN_TURNS ? e : j / 2) == 0 ? gate_scale : up_scale, HALF_SUM(0, j, u, e), sum[j][u][e]);
-          }
+          UNROLL for (int u = 0; u < T; ++u) UNROLL for (int j = 0; j < NG / 2; ++j) UNROLL for (int e = 0; e < 4; ++e)
+            sum[j][u][e] = fma(scale[u][e % 2] * units_of[j], c[j][u][e], sum[j][u][e]);
         }
-        UNROLL for (int j = 0; j < NG; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e)
-          parts[team][of_team][8 * j + LINE_OF(e)][g + 8 * u] = sum[j][u][e];
+        UNROLL for (int j = 0; j < NG / 2; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 4; ++e)
+          parts[team][of_team][16 * j + 8 * (e / 2) + g][8 * u + 2 * t + e % 2] = sum[j][u][e];
         TEAM_BARRIER();
-        const uint wide = of_down ? COLUMNS * parts_of_unit : COLUMNS / 2;
-        for (uint o = item; o < wide * rows; o += TEAM) {
-          const uint place = o % wide, row = o / wide, row_of_d = first_row + row;
-          const uint line = of_down ? place % COLUMNS : IN_TURNS ? 2 * place : place, of_warps = of_down ? place / COLUMNS * share : 0;
+        const uint wide = of_down ? COLUMNS : COLUMNS / 2;  // Columns of D of a part.
+        for (uint o = item; o < wide * parts_of_unit * rows; o += TEAM) {
+          const uint place = o % wide, of_part = o / wide % parts_of_unit, row = o / (wide * parts_of_unit), row_of_d = first_row + row;
+          const uint line = !of_down && IN_TURNS ? 2 * place : place, of_warps = of_part * share;
           float total = 0.f;
           for (uint i = 0; i < share; ++i) total += parts[team][of_warps + i][line][row];
-          const uint first_group = column * (apart ? 2 : NG * parts_of_unit) + place / COLUMNS * NG;
-          const uint of_d = column_of(first_group + line / 8, line % 8);
+          const uint of_d = column_of((column * parts_of_unit + of_part) * (apart ? 2 : NG) + line / 8, line % 8);
           if (of_down) {
             x2[(ulong)row_of_d * hidden + of_d] = total;
           } else {
             float up = 0.f;
-            for (uint i = 0; i < share; ++i) up += parts[team][i][IN_TURNS ? line + 1 : line + 16][row];
+            for (uint i = 0; i < share; ++i) up += parts[team][of_warps + i][IN_TURNS ? line + 1 : line + 16][row];
             h[(ulong)row_of_d * width + (IN_TURNS ? of_d / 2 : of_d)] = activate_1(total, up, ACTIVATION_LIMIT);
           }
         }

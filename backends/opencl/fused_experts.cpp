@@ -36,7 +36,7 @@ struct Form {
   std::int64_t most_local_bytes(const Features& f) const { return teams == 1 ? f.local_bytes : f.own_local_bytes; }
 };
 /// Few rows per expert by work-groups that have a tile each; more by teams that share one.
-constexpr Form kForms[] = {{8, 1, 512}, {16, 4, 2048}, {32, 3, 2048}};
+constexpr Form kForms[] = {{8, 1, 512}, {16, 4, 2048}, {24, 4, 2048}};
 
 constexpr int kMeetings = 4;                                 ///< Of a launch.
 constexpr cl_int kWaits = 1 << 24, kWaitsOfTrial = 1 << 16;  ///< Some 0.5 us each.
@@ -146,13 +146,14 @@ struct Layer {
 };
 
 /// Rows of a tile: twice an expert's average and two, since of more weights are read again for a second tile; less
-/// where there is no room, and of teams all that a tile can have. 0: too little room, or an expert has too many.
+/// where there is no room, and of teams all that a tile can have. 0: too little room, or not half as many again as an
+/// expert has on average.
 std::int64_t Layer::tile_rows(const Form& form, const Features& f) const {
-  const std::int64_t twice = (2 * slots() + route.local_experts - 1) / route.local_experts;
-  std::int64_t rows = form.teams > 1 ? form.tile_m : std::min({form.tile_m, tokens(), twice + 2});
+  const auto average = [&](int halves) { return numerics::ceil_div(halves * slots(), 2 * route.local_experts); };
+  std::int64_t rows = form.teams > 1 ? form.tile_m : std::min({form.tile_m, tokens(), average(4) + 2});
   const auto has_room = [&] { return form.local_bytes() + local_bytes(form, rows) <= form.most_local_bytes(f); };
   while (form.teams == 1 && rows > 0 && !has_room()) --rows;
-  return slots() > form.slots || rows < std::min(tokens(), twice) || !has_room() ? 0 : rows;
+  return slots() > form.slots || rows < std::min(tokens(), average(3)) || !has_room() ? 0 : rows;
 }
 
 /// Whether one call reads what the other has made.

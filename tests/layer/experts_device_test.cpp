@@ -146,30 +146,39 @@ TEST_F(ExpertsOnDevices, AWrongScaleOfAnExpertThatNobodyChoseIsNamed) {
 }
 
 /// Of a size that GPUs run as one launch where their calls are recorded.
-ExpertsForm form_of_one_launch() {
+ExpertsForm form_of_one_launch(std::int64_t experts = 12, std::int64_t top_k = 4) {
   ExpertsForm form = Example("qwen3-moe", true).source->form();
   const report::Scales scale{DType::f32, {128, 128}};
-  form.hidden = 512, form.routing.experts = form.experts.count = 12, form.routing.top_k = 4;
+  form.hidden = 512, form.routing.experts = form.experts.count = experts, form.routing.top_k = top_k;
   form.experts.width = 256, form.experts.gate.scale = form.experts.down.scale = scale;
   form.x.grid = form.between.grid = {1, 128};
   return form;
 }
 
-/// Recorded calls: those of one kernel, elsewhere the bits of the plain calls.
+ExpertsForm with_shared(ExpertsForm form) {
+  form.shared = form.experts;
+  form.shared->count = 1;
+  return form;
+}
+
+/// Recorded calls: those of one kernel, elsewhere the bits of the plain calls. Of twelve experts the last two numbers
+/// of tokens are more rows per expert than a work-group of its own takes; of 128 work-groups have an expert each.
+/// Where no kernel runs the layer, calls are recorded in one way for any number of tokens.
 TEST_F(ExpertsOnDevices, RecordedCallsAreWithinTheComposedBoundAndRepeat) {
-  ExpertsForm form = form_of_one_launch();
-  for (const bool shared : {false, true}) {
-    if (shared) {
-      form.shared = form.experts;
-      form.shared->count = 1;
-    }
+  const auto fuses_on = [](const Device& device) {
+    return device.query("features").find("\"ptx_sm_90\":true") != std::string::npos;
+  };
+  const bool any_fuses = std::ranges::any_of(devices, fuses_on);
+  for (const auto& [form, all_tokens] : std::vector<std::pair<ExpertsForm, std::vector<std::int64_t>>>{
+           {form_of_one_launch(), {3, 1, 11, 20, 40}},
+           {with_shared(form_of_one_launch()), {3, 1, 11, 20, 40}},
+           {form_of_one_launch(128, 8), {100, 160}}}) {
+    if (form.experts.count > 12 && !any_fuses) continue;
     const auto source = make_experts(form, 5);
     for (const Device& device : devices) {
-      const bool fuses = device.query("features").find("\"ptx_sm_90\":true") != std::string::npos;
-      // The last two have more rows per expert than a work-group of its own takes. Where no kernel runs the layer,
-      // calls are recorded in one way for any number of tokens.
-      for (const std::int64_t tokens :
-           fuses ? std::vector<std::int64_t>{1, 3, 11, 20, 40} : std::vector<std::int64_t>{3}) {
+      const bool fuses = fuses_on(device);
+      if (form.experts.count > 12 && !fuses) continue;
+      for (const std::int64_t tokens : std::span(all_tokens).first(fuses ? all_tokens.size() : 1)) {
         for (const bool routed : {true, false}) {
           ExpertsChoices choices{.tokens = tokens};
           Experts experts(device, *source, choices);
