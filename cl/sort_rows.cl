@@ -1,56 +1,66 @@
 // SPDX-License-Identifier: Apache-2.0
 // sort_rows.cl: the slots (token, j) sorted by expert, within an expert in their order: a counting sort whose order no atomic decides. One
-// work-group takes slots a chunk of LANES at a time; a slot's place is what its expert had before the chunk, and its rank among the chunk's
-// slots of that expert.
+// work-group takes slots in stretches, one for each 32 of its work-items, and of each stretch 32 at a time: a slot's place is what its
+// expert had before in the stretch, and its rank among the 32.
 //
-// Tunable  usual    values      meaning
-// LANES    1        1 to 256    work-items, slots of a chunk
-// Local memory: LANES * 12 B = 12 B as usual; 8 B an expert besides.
+// Tunable  usual    values       meaning
+// LANES    1        1 to 1024    work-items, a power of two
+// Local memory: LANES * 12 B = 12 B as usual; 4 B an expert and 4 B for each stretch of it besides.
 #include "arguments.cl"
 #include "lanes.cl"
 
+#define WIDTH (LANES < 32 ? LANES : 32)
+#define STRETCHES (LANES / WIDTH)
+
 // ids: s32 [slots], top_k per token. first, local_experts: which are here; other slots get row -1. capacity: 0, rows one after another; else
 // rows of each expert, the others are dropped. Left behind: rows of each expert, the token of each row, the row of each slot.
-// counts: of each expert here how many, then where its rows begin. chunk, sums: LANES of each.
-static inline void sort_slots(__local int* chunk, __local long* sums, __local int* counts, int lane, __global const int* ids, int slots,
+// begins: where each expert's rows begin; then counts, of each expert here how many each stretch has, then how many those before it have.
+// chunk, sums: LANES of each.
+static inline void sort_slots(__local int* chunk, __local long* sums, __local int* begins, int lane, __global const int* ids, int slots,
                               int top_k, int first, int local_experts, int capacity, __global int* counts_out, __global int* a_index,
                               __global int* rows) {
-  __local int* begins = counts + local_experts;
-  for (int g = lane; g < local_experts; g += LANES) counts[g] = 0;
+  __local int* counts = begins + local_experts;
+  const int stretch = lane / WIDTH, chunk_at = stretch * WIDTH, of_stretch = (slots + LANES - 1) / LANES * WIDTH;
+  const int first_slot = stretch * of_stretch + lane % WIDTH;
+  for (int i = lane; i < STRETCHES * local_experts; i += LANES) counts[i] = 0;
   SYNC(CLK_LOCAL_MEM_FENCE);
-  for (int start = 0; start < slots; start += LANES) {
-    const int slot = start + lane;
+  for (int i = 0; i < of_stretch; i += WIDTH) {
+    const int slot = first_slot + i;
     const long id = slot < slots ? (long)ids[slot] - first : -1;
     const int expert = id >= 0 && id < local_experts ? (int)id : -1;
     chunk[lane] = expert;
     SYNC(CLK_LOCAL_MEM_FENCE);
-    const int before = expert >= 0 ? lane : 0;
+    const int before = expert >= 0 ? lane : chunk_at;
     int rank = 0;
-    for (int i = 0; i < before; ++i) rank += chunk[i] == expert ? 1 : 0;
-    const int place = expert >= 0 ? counts[expert] + rank : -1;
+    for (int other = chunk_at; other < before; ++other) rank += chunk[other] == expert ? 1 : 0;
+    const int place = expert >= 0 ? counts[STRETCHES * expert + stretch] + rank : -1;
     if (slot < slots) rows[slot] = place;
     SYNC(CLK_LOCAL_MEM_FENCE);
-    if (expert >= 0) atomic_max(counts + expert, place + 1);  // Whoever comes when, the last slot's stays.
+    if (expert >= 0) atomic_max(counts + STRETCHES * expert + stretch, place + 1);  // Whoever comes when, the last slot's stays.
     SYNC(CLK_LOCAL_MEM_FENCE);
   }
   // Where each expert's rows begin: lanes have stretches of experts.
   const int share = (local_experts + LANES - 1) / LANES;
   const int from = min(lane * share, local_experts), end = min(from + share, local_experts);
   long sum = 0, all;
-  for (int g = from; g < end; ++g) sum += counts[g];
+  for (int i = STRETCHES * from; i < STRETCHES * end; ++i) sum += counts[i];
   long begin = sum_before(sums, lane, LANES, sum, &all);
   for (int g = from; g < end; ++g) {
+    int count = 0;
+    for (int i = STRETCHES * g; i < STRETCHES * (g + 1); ++i) {
+      const int here = counts[i];
+      counts[i] = count;
+      count += here;
+    }
     begins[g] = capacity == 0 ? (int)begin : g * capacity;
-    begin += counts[g];
-    if (capacity != 0) counts[g] = min(counts[g], capacity);
-    counts_out[g] = counts[g];
+    begin += count;
+    counts_out[g] = capacity == 0 ? count : min(count, capacity);
   }
   SYNC(CLK_LOCAL_MEM_FENCE);
-  for (int slot = lane; slot < slots; slot += LANES) {  // A lane reads what it has written itself.
-    const int place = rows[slot];
-    if (place < 0) continue;
-    const int expert = ids[slot] - first;
-    const int row = place < counts[expert] ? begins[expert] + place : -1;
+  for (int slot = first_slot; slot < min((stretch + 1) * of_stretch, slots); slot += WIDTH) {  // A lane reads what it has written itself.
+    if (rows[slot] < 0) continue;
+    const int expert = ids[slot] - first, place = counts[STRETCHES * expert + stretch] + rows[slot];
+    const int row = capacity == 0 || place < capacity ? begins[expert] + place : -1;
     rows[slot] = row;
     if (row >= 0) a_index[row] = slot / top_k;
   }

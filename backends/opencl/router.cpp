@@ -14,20 +14,35 @@ using numerics::Size;
 
 namespace {
 
+/// Of local memory for each expert, and in all, while `lanes` work-items sort.
+Size of_experts(const backend::RouteDesc& desc, std::int64_t lanes) {
+  return Size(desc.local_experts) * 4 * (1 + numerics::ceil_div(lanes, 32));
+}
+Size sorting_bytes(const backend::RouteDesc& desc, std::int64_t lanes) {
+  return of_experts(desc, lanes) + Size(lanes) * 16;
+}
+
+/// As many work-items as there is room for what they count, up to `most`.
+std::int64_t lanes_with_room(const Features& f, const backend::RouteDesc& desc, std::uint64_t most) {
+  std::int64_t lanes = lanes_of(f, most);
+  while (lanes > 32 && sorting_bytes(desc, lanes) > f.local_bytes) lanes /= 2;
+  return lanes;
+}
+
 class Router final : public DescribedRoute {
  public:
   Router(ContextPtr context, const backend::RouteDesc& desc)
       : DescribedRoute(desc),
         context_(std::move(context)),
-        choosing_lanes_(lanes_of(context_->features, 64)),
-        sorting_lanes_(lanes_of(context_->features, 256)) {
+        choosing_lanes_(lanes_with_room(context_->features, desc, 64)),
+        sorting_lanes_(lanes_with_room(context_->features, desc, desc.tokens * desc.top_k > 2048 ? 1024 : 256)) {
     expect_countable("slots of tokens", Size(desc.tokens) * desc.top_k);
     expect_countable("rows of all experts", Size(desc.local_experts) * desc.capacity);
     const Size memory =
         choosing() ? Size(std::max<std::int64_t>(desc.tokens, 1)) * (2 * desc.experts + 2 * desc.expert_groups)
                    : Size(1);
     expect_fits(context_->features, "the scores of all tokens", memory * 4);
-    const Size local = Size(desc.local_experts) * 8 + Size(sorting_lanes_) * 12;
+    const Size local = sorting_bytes(desc, sorting_lanes_);
     if (local > context_->features.local_bytes)
       throw backend::Error(backend::Status::unsupported,
                            "{} experts take {} bytes of local memory while rows are sorted, the device has {}",
@@ -72,11 +87,11 @@ class Router final : public DescribedRoute {
   bool choosing() const noexcept { return desc_.score != Score::none; }
 
   /// Binds what is constant of SORTED_LIST of cl/arguments.cl, from argument `next` on.
-  void bind_sorted(cl::Kernel& kernel, cl_uint next) {
+  void bind_sorted(cl::Kernel& kernel, std::int64_t lanes, cl_uint next) {
     bind<SortedArg::first>(kernel, desc_.first_expert, next);
     bind<SortedArg::local_experts>(kernel, desc_.local_experts, next);
     bind<SortedArg::capacity>(kernel, desc_.capacity, next);
-    bind<SortedArg::of_experts>(kernel, cl::Local(static_cast<std::size_t>(desc_.local_experts) * 8), next);
+    bind<SortedArg::of_experts>(kernel, cl::Local(of_experts(desc_, lanes).bytes()), next);
   }
 
   void build() {
@@ -84,7 +99,7 @@ class Router final : public DescribedRoute {
     ProgramBuilder& builder = *context_->builder;
     sort_ = cl::Kernel(builder.build("sort_rows.cl", {{"LANES", std::to_string(sorting_lanes_)}}), "sort_rows");
     bind<SortArg::top_k>(sort_, desc_.top_k);
-    bind_sorted(sort_, kCountOf<SortArg>);
+    bind_sorted(sort_, sorting_lanes_, kCountOf<SortArg>);
     if (desc_.logits == DType::none) return;
     Defines defines = device_defines(context_->features);
     defines["LANES"] = std::to_string(choosing_lanes_);
@@ -102,7 +117,7 @@ class Router final : public DescribedRoute {
     bind<ChooseArg::factor>(choose_, desc_.scale);
     bind<ChooseArg::ld>(choose_, desc_.logits_ld);
     bind<ChooseArg::memory>(choose_, scores_);
-    bind_sorted(choose_, kCountOf<ChooseArg>);
+    bind_sorted(choose_, choosing_lanes_, kCountOf<ChooseArg>);
   }
 
   ContextPtr context_;

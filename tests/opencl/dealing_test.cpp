@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // How rows of a grouped problem are dealt to tiles: cl/schedule.cl by itself, and which tiles a kernel that deals
-// evenly is given.
+// evenly is given. How slots of tokens become rows: cl/sort_rows.cl by itself.
 #include <numeric>
 
 #include "backends/opencl/program.h"
@@ -81,6 +81,78 @@ TEST(OpenClDealing, EvenTilesAreAsManyAsFullOnesAndAsEqualAsCanBe) {
         EXPECT_EQ(even.blocks, full.blocks);
         EXPECT_EQ(full.heights, Counts(counts.size(), 14));
         EXPECT_EQ(even.heights, (Counts{0, 1, 14, 8, 11, 9, 14, 11}));
+      }
+    }
+  }
+}
+
+/// What sort_rows.cl leaves: rows of each expert, the token of each row, the row of each slot.
+struct Sorted {
+  Counts counts, token_of, row_of;
+  bool operator==(const Sorted&) const = default;
+};
+
+constexpr int kTopK = 3, kFirst = 2, kExperts = 5;
+
+Sorted sort_by(cl::Kernel& kernel, const cl::Context& context, const cl::CommandQueue& queue, const Counts& ids,
+               int capacity, std::size_t lanes) {
+  Sorted sorted{Counts(kExperts), Counts(ids.size() + std::size_t(kExperts * capacity), -1), Counts(ids.size())};
+  const auto upload = [&](const Counts& values) {
+    cl::Buffer buffer(context, CL_MEM_READ_WRITE, values.size() * 4);
+    queue.enqueueWriteBuffer(buffer, CL_TRUE, 0, values.size() * 4, values.data());
+    return buffer;
+  };
+  const cl::Buffer in = upload(ids), counts = upload(sorted.counts), tokens = upload(sorted.token_of),
+                   rows = upload(sorted.row_of);
+  set_args(kernel, 0, cl_int{kTopK}, in, cl_ulong{0}, static_cast<cl_int>(ids.size()), cl_int{kFirst},
+           cl_int{kExperts}, cl_int{capacity}, counts, cl_ulong{0}, tokens, cl_ulong{0}, rows, cl_ulong{0},
+           cl::Local(4 * kExperts * (1 + (lanes + 31) / 32)));
+  queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(lanes, 1), cl::NDRange(lanes, 1));
+  const auto fetch = [&](const cl::Buffer& from, Counts& to) {
+    queue.enqueueReadBuffer(from, CL_TRUE, 0, to.size() * 4, to.data());
+  };
+  fetch(counts, sorted.counts);
+  fetch(tokens, sorted.token_of);
+  fetch(rows, sorted.row_of);
+  return sorted;
+}
+
+Sorted sort_by_hand(const Counts& ids, int capacity) {
+  Sorted sorted{Counts(kExperts), Counts(ids.size() + std::size_t(kExperts * capacity), -1), Counts(ids.size(), -1)};
+  int next = 0;
+  for (int expert = 0; expert < kExperts; ++expert) {
+    if (capacity != 0) next = expert * capacity;
+    for (std::size_t slot = 0; slot < ids.size(); ++slot) {
+      std::int32_t& count = sorted.counts[std::size_t(expert)];
+      if (ids[slot] != kFirst + expert || (capacity != 0 && count == capacity)) continue;
+      ++count;
+      sorted.token_of[std::size_t(next)] = static_cast<std::int32_t>(slot) / kTopK;
+      sorted.row_of[slot] = next++;
+    }
+  }
+  return sorted;
+}
+
+TEST(OpenClDealing, SlotsAreSortedByExpertInTheirOrderByAnyNumberOfWorkItems) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  std::vector<cl::Platform> platforms;
+  cl::Platform::get(&platforms);
+  for (const cl::Platform& platform : platforms) {
+    std::vector<cl::Device> all;
+    platform.getDevices(CL_DEVICE_TYPE_ALL, &all);
+    for (const cl::Device& device : all) {
+      const cl::Context context(device);
+      const cl::CommandQueue queue(context, device);
+      ProgramBuilder builder({}, nullptr, context, device);
+      for (const std::size_t lanes : {1, 8, 64, 1024}) {
+        cl::Kernel kernel(builder.build("sort_rows.cl", {{"LANES", std::to_string(lanes)}}), "sort_rows");
+        for (const std::size_t slots : {3, 96, 2049}) {
+          Counts ids(slots);  // Two of them of no expert here.
+          for (std::size_t i = 0; i < slots; ++i) ids[i] = kFirst - 1 + static_cast<std::int32_t>(i * i / 5 % 7);
+          for (const int capacity : {0, 20})
+            EXPECT_TRUE(sort_by(kernel, context, queue, ids, capacity, lanes) == sort_by_hand(ids, capacity))
+                << lanes << " work-items, " << slots << " slots, capacity " << capacity;
+        }
       }
     }
   }
