@@ -1,18 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/registry/shared_plugin.h"
 
-#include <condition_variable>
 #include <map>
 
 namespace ironcl::registry {
 
 /// One plugin of the process. Never freed: a plugin's stray thread may log after unload().
 struct SharedPlugin::Entry {
+  std::mutex mutex;  // of what follows; held while load() or unload() of this plugin runs
   ironcl_plugin table{};
   std::string name;
   PluginOptions options;
   std::uint32_t shares = 0;
-  bool busy = false;  // load() or unload() runs
   ironcl_host host{};
   std::mutex loggers_mutex;
   std::vector<std::shared_ptr<Logger>> loggers;
@@ -41,30 +40,22 @@ struct SharedPlugin::Entry {
   }
 };
 
-namespace {
-
-struct Process {
-  std::mutex mutex;
-  std::condition_variable idle;
-  std::map<const ironcl_plugin*, std::unique_ptr<SharedPlugin::Entry>> entries;
-};
-
-Process& process() {
-  static Process& instance = *new Process;  // never destroyed: no static destructor meets a driver
-  return instance;
-}
-
-}  // namespace
-
 SharedPlugin SharedPlugin::acquire(const ironcl_plugin* source, const ironcl_plugin& table,
                                    const PluginOptions& options, std::shared_ptr<Logger> logger) {
-  Process& all = process();
-  std::unique_lock lock(all.mutex);
-  auto& slot = all.entries[source];
-  if (!slot) slot = std::make_unique<Entry>();
-  Entry& entry = *slot;
-  all.idle.wait(lock, [&] { return !entry.busy; });
-
+  // Never destroyed: no static destructor meets a driver.
+  static auto& all_mutex = *new std::mutex;
+  static auto& all = *new std::map<const ironcl_plugin*, Entry>;
+  const auto entry_of = [source]() -> Entry& {
+    const std::lock_guard lock(all_mutex);
+    return all[source];
+  };
+  Entry& entry = entry_of();
+  const std::lock_guard lock(entry.mutex);
+  if (entry.shares != 0 && options != entry.options)
+    boundary::invalid(
+        "another registry of this process has loaded it with other options; give the same, or shut that registry "
+        "down first");
+  entry.attach(logger);
   if (entry.shares == 0) {
     entry.table = table;
     entry.name = table.name;
@@ -77,31 +68,16 @@ SharedPlugin SharedPlugin::acquire(const ironcl_plugin* source, const ironcl_plu
                   .log = logger->wants_any() ? &Entry::log : nullptr};  // nobody listens: no text is made
     std::vector<ironcl_key_value> items;
     for (const auto& [key, value] : entry.options) items.push_back({key.c_str(), value.c_str()});
-    entry.attach(logger);
-    entry.busy = true;
-    lock.unlock();
     const Result result = result_of([&] {
       call_plugin("load", [&](ironcl_error* error) {
         return entry.table.load(&entry.host, items.empty() ? nullptr : items.data(),
                                 static_cast<std::uint32_t>(items.size()), error);
       });
     });
-    lock.lock();
-    entry.busy = false;
-    if (result.ok()) entry.shares = 1;
-    lock.unlock();
-    all.idle.notify_all();
     if (!result.ok()) entry.detach(logger);
     check(result);
-  } else {
-    if (options != entry.options)
-      boundary::invalid(
-          "another registry of this process has loaded it with other options; give the same, or shut that registry "
-          "down first");
-    ++entry.shares;
-    lock.unlock();
-    entry.attach(logger);
   }
+  ++entry.shares;
   SharedPlugin share;
   share.entry_ = &entry;
   share.logger_ = std::move(logger);
@@ -110,23 +86,13 @@ SharedPlugin SharedPlugin::acquire(const ironcl_plugin* source, const ironcl_plu
 
 bool SharedPlugin::reset() noexcept {
   if (!entry_) return false;
-  Process& all = process();
   Entry& entry = *std::exchange(entry_, nullptr);
-  std::unique_lock lock(all.mutex);
-  all.idle.wait(lock, [&] { return !entry.busy; });
+  const std::lock_guard lock(entry.mutex);
   const bool last = --entry.shares == 0;
-  if (last) {
-    entry.busy = true;
-    lock.unlock();
-    try {
-      entry.table.unload();
-    } catch (...) {  // it broke the rules on its way out; there is nobody left to tell
-    }
-    lock.lock();
-    entry.busy = false;
+  try {
+    if (last) entry.table.unload();
+  } catch (...) {  // it broke the rules on its way out; there is nobody left to tell
   }
-  lock.unlock();
-  all.idle.notify_all();
   entry.detach(logger_);
   logger_.reset();
   return last;

@@ -33,8 +33,8 @@ using PluginOptions = std::vector<std::pair<std::string, std::string>>;
 /// A share of a loaded plugin; the last share to go unloads it. Known by the address of the plugin's own table.
 ///
 /// The only state of a process that this library keeps is the list of loaded plugins behind this class. It is never
-/// destroyed, so nothing runs when a process ends. No lock is held while load() or unload() runs: another thread that
-/// wants the same plugin waits for the outcome.
+/// destroyed, so nothing runs when a process ends. While load() or unload() runs, other threads that want the same
+/// plugin wait for the outcome; those that want others do not.
 class SharedPlugin {
  public:
   /// Loads `table` (complete, of `source`), or takes a share where that has happened: then `options` must be the
