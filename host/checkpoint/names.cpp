@@ -42,14 +42,9 @@ struct ModuleNames::Expression {
     if (left <= 0) return false;
     std::int64_t looks = std::min(left, report::looks_for(name.size()));
     const std::int64_t before = looks;
-    try {
-      const bool found = report::is_found(regex, name, true, looks);
-      left -= before - looks;
-      return found;
-    } catch (const std::runtime_error&) {
-      left = 0;
-      return false;
-    }
+    const std::optional<bool> found = report::is_found(regex, name, true, looks);
+    left = found ? left - (before - looks) : 0;
+    return found.value_or(false);
   }
 
   boost::regex regex;

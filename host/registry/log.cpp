@@ -14,17 +14,6 @@ constexpr struct {
 } kKinds[] = {{"error", kError},   {"warn", kWarn}, {"load", kLoad},  {"dispatch", kDispatch},
               {"create", kCreate}, {"exec", kExec}, {"build", kBuild}};
 
-/// Whether `filter` is found in `line`. Where looking for it costs too much the line is written, since one too many
-/// can be skipped and one that is missing cannot be found.
-bool is_found(const boost::regex& filter, const std::string& line) {
-  try {
-    std::int64_t looks = report::looks_for(line.size());
-    return report::is_found(filter, line, false, looks);
-  } catch (const std::runtime_error&) {
-    return true;
-  }
-}
-
 }  // namespace
 
 const char* kind_name(Kind kind) {
@@ -70,7 +59,9 @@ void Logger::write(Kind kind, std::string_view fields) noexcept {
     using namespace std::chrono;
     const auto now = duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
     std::string line = fmt::format("ironcl,1,{},{},{}", now, kind_name(kind), fields);
-    if (verbosity_.filter && !is_found(*verbosity_.filter, line)) return;
+    // Where looking costs too much the line is written: one too many can be skipped, a missing one cannot be found.
+    std::int64_t looks = report::looks_for(line.size());
+    if (verbosity_.filter && !report::is_found(*verbosity_.filter, line, false, looks).value_or(true)) return;
     const std::lock_guard lock(mutex_);
     if (closed_) return;
     if (sink_) {

@@ -27,10 +27,15 @@ class Counted : public boost::iterator_adaptor<Counted, const char*> {
 
 }  // namespace
 
-bool is_found(const boost::regex& expression, std::string_view text, bool at_start, std::int64_t& looks) {
+std::optional<bool> is_found(const boost::regex& expression, std::string_view text, bool at_start,
+                             std::int64_t& looks) {
   const auto where = at_start ? boost::regex_constants::match_continuous : boost::regex_constants::match_default;
   const char* const begin = text.data() == nullptr ? "" : text.data();
-  return boost::regex_search(Counted(begin, looks), Counted(begin + text.size(), looks), expression, where);
+  try {
+    return boost::regex_search(Counted(begin, looks), Counted(begin + text.size(), looks), expression, where);
+  } catch (const std::runtime_error&) {
+    return std::nullopt;
+  }
 }
 
 }  // namespace ironcl::report

@@ -7,6 +7,7 @@
 #include <boost/regex_fwd.hpp>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 namespace ironcl::report {
@@ -15,8 +16,9 @@ namespace ironcl::report {
 /// the text alone is long.
 constexpr std::int64_t looks_for(std::size_t size) { return 2'000'000 + 16 * static_cast<std::int64_t>(size); }
 
-/// True where `expression` is found in `text`; with `at_start`, only where it begins. Takes each look at a character
-/// from `looks`; throws std::runtime_error where none is left.
-bool is_found(const boost::regex& expression, std::string_view text, bool at_start, std::int64_t& looks);
+/// Whether `expression` is found in `text`; with `at_start`, only where it begins. Takes each look at a character
+/// from `looks`; empty where none is left.
+std::optional<bool> is_found(const boost::regex& expression, std::string_view text, bool at_start,
+                             std::int64_t& looks);
 
 }  // namespace ironcl::report

@@ -138,10 +138,10 @@ TEST(Searching, EndsWhereNoLookIsLeft) {
   const boost::regex expression("a*b");
   const std::string text(1000, 'a');
   std::int64_t enough = looks_for(text.size());
-  EXPECT_FALSE(is_found(expression, text, true, enough));
+  EXPECT_EQ(is_found(expression, text, true, enough), false);
   EXPECT_LT(enough, looks_for(text.size()));
   std::int64_t few = 100;
-  EXPECT_THROW(is_found(expression, text, true, few), std::runtime_error);
+  EXPECT_EQ(is_found(expression, text, true, few), std::nullopt);
   EXPECT_EQ(few, 0);
 }
 
