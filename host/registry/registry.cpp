@@ -8,28 +8,6 @@ namespace {
 
 constexpr const char* kShutDown = "this registry is shut down; make another one";
 
-std::set<std::string> names_of(const std::string& first, const std::string& second) {
-  std::set<std::string> names;
-  for (const std::string* list : {&first, &second}) {
-    for (std::string& name : split(*list, ',')) names.insert(std::move(name));
-  }
-  return names;
-}
-
-Environment read_environment() {
-  const auto text_of = [](const char* name) -> std::string {
-    const char* value = ::secure_getenv(name);
-    return value ? value : "";
-  };
-  Environment environment{.plugin_files = text_of("IRONCL_PLUGIN_FILES"),
-                          .plugin_dirs = text_of("IRONCL_PLUGIN_DIRS"),
-                          .disable = text_of("IRONCL_DISABLE"),
-                          .device = text_of("IRONCL_DEVICE"),
-                          .verbose = text_of("IRONCL_VERBOSE")};
-  if (environment.verbose->empty()) environment.verbose.reset();
-  return environment;
-}
-
 /// A line of the report about a file that is not to be opened.
 ReportRecord not_opened(std::uint32_t outcome, const Candidate& candidate, Result result) {
   return {outcome,           IRONCL_STEP_FOUND,
@@ -39,30 +17,38 @@ ReportRecord not_opened(std::uint32_t outcome, const Candidate& candidate, Resul
 
 }  // namespace
 
-std::unique_ptr<Registry> Registry::create(const Options& options) {
-  Environment environment;
-  if ((options.flags & IRONCL_REGISTRY_IGNORE_ENVIRONMENT) == 0) environment = read_environment();
+std::unique_ptr<Registry> Registry::create(Options options) {
+  std::optional<std::string> verbose;  // what IRONCL_VERBOSE says
+  if ((options.flags & IRONCL_REGISTRY_IGNORE_ENVIRONMENT) == 0) {
+    const auto text_of = [](const char* name) -> std::string {
+      const char* value = ::secure_getenv(name);
+      return value ? value : "";
+    };
+    options.plugin_files += ":" + text_of("IRONCL_PLUGIN_FILES");
+    options.plugin_dirs += ":" + text_of("IRONCL_PLUGIN_DIRS");
+    options.disable += "," + text_of("IRONCL_DISABLE");
+    options.device = text_of("IRONCL_DEVICE");
+    if (const std::string text = text_of("IRONCL_VERBOSE"); !text.empty()) verbose = text;
+  }
   Verbosity verbosity;
   Result complaint;
   if (options.verbose) {
     verbosity = parse_verbosity(*options.verbose);
-  } else if (environment.verbose) {
+  } else if (verbose) {
     // A typing error in a variable must not stop a program that works; it is said once, and warnings are shown.
-    complaint = result_of([&] { verbosity = parse_verbosity(*environment.verbose); });
+    complaint = result_of([&] { verbosity = parse_verbosity(*verbose); });
     if (!complaint.ok()) verbosity.kinds = kError | kWarn;
   } else if (options.log) {
     verbosity.kinds = kError | kWarn;
   }
   auto logger = std::make_shared<Logger>(std::move(verbosity), options.log, options.log_context);
   if (!complaint.ok()) logger->write(kError, csv_field("IRONCL_VERBOSE: " + complaint.message));
-  return std::unique_ptr<Registry>(new Registry(options, std::move(environment), std::move(logger)));
+  return std::unique_ptr<Registry>(new Registry(std::move(options), std::move(logger)));
 }
 
-Registry::Registry(const Options& options, Environment environment, std::shared_ptr<Logger> logger)
-    : options_(options),
-      environment_(std::move(environment)),
-      logger_(std::move(logger)),
-      disabled_(names_of(options_.disable, environment_.disable)) {
+Registry::Registry(Options options, std::shared_ptr<Logger> logger)
+    : options_(std::move(options)), logger_(std::move(logger)) {
+  for (std::string& name : split(options_.disable, ',')) disabled_.insert(std::move(name));
   logger_->write(kLoad, csv_field(ironcl_build_id()) + ",outcome,step,status,plugin,path,reason");
 }
 
@@ -87,12 +73,9 @@ void Registry::discover() {
   const auto add_directory = [&](const std::string& folder, std::uint32_t source, bool optional) {
     std::ranges::move(candidate_directory(folder, source, optional), std::back_inserter(candidates));
   };
-  for (const std::string* list : {&options_.plugin_files, &environment_.plugin_files}) {
-    for (const std::string& file : split(*list, ':')) candidates.push_back(candidate_file(file, IRONCL_SOURCE_FILES));
-  }
-  for (const std::string* list : {&options_.plugin_dirs, &environment_.plugin_dirs}) {
-    for (const std::string& folder : split(*list, ':')) add_directory(folder, IRONCL_SOURCE_DIRS, false);
-  }
+  for (const std::string& file : split(options_.plugin_files, ':'))
+    candidates.push_back(candidate_file(file, IRONCL_SOURCE_FILES));
+  for (const std::string& folder : split(options_.plugin_dirs, ':')) add_directory(folder, IRONCL_SOURCE_DIRS, false);
   if (const auto beside = directory_beside_library(); !beside.empty())
     add_directory(beside.string(), IRONCL_SOURCE_BESIDE, true);
 

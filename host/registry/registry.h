@@ -11,34 +11,28 @@
 
 namespace ironcl::registry {
 
-/// The options of a registry, copied.
+/// The options of a registry, copied; create() adds to them what the IRONCL_* variables say (secure_getenv: a
+/// set-user-id program sees none). Later changes of variables are not seen. docs/environment.md lists them all.
 struct Options {
   std::uint32_t flags = 0;
   Logger::Sink log = nullptr;
   void* log_context = nullptr;
-  std::optional<std::string> verbose;
-  std::string plugin_files, plugin_dirs, disable;
+  std::optional<std::string> verbose;  ///< See log.h.
+  std::string plugin_files;            ///< ':'-separated paths of plugins
+  std::string plugin_dirs;             ///< ':'-separated folders of plugins
+  std::string disable;                 ///< ','-separated names of plugins
+  std::string device;                  ///< IRONCL_DEVICE: ','-separated URIs, the best first
   struct PluginOption {
     std::string plugin, key, value;
   };
   std::vector<PluginOption> plugin_options;
 };
 
-/// What the IRONCL_* variables said when the registry was made (secure_getenv: a set-user-id program sees none);
-/// later changes are not seen. docs/environment.md lists them all.
-struct Environment {
-  std::string plugin_files;            ///< IRONCL_PLUGIN_FILES: ':'-separated paths of plugins
-  std::string plugin_dirs;             ///< IRONCL_PLUGIN_DIRS: ':'-separated folders of plugins
-  std::string disable;                 ///< IRONCL_DISABLE: ','-separated names of plugins
-  std::string device;                  ///< IRONCL_DEVICE: ','-separated URIs, the best first
-  std::optional<std::string> verbose;  ///< IRONCL_VERBOSE: see log.h
-};
-
 /// Thread safe. `mutex_` guards the lists; it is never held while a plugin or a callback runs. What fails throws
 /// Refused.
 class Registry {
  public:
-  static std::unique_ptr<Registry> create(const Options& options);
+  static std::unique_ptr<Registry> create(Options options);
   ~Registry();
 
   void load_file(const std::string& path);
@@ -50,13 +44,13 @@ class Registry {
   std::vector<ironcl_plugin_info> plugins() const;
   std::vector<ironcl_device_info> devices() const;
 
-  const Environment& environment() const { return environment_; }
+  const Options& options() const { return options_; }
   Logger& logger() const { return *logger_; }
   /// Why there may be no device: what became of each file, in a few words; of the files that are or may be `plugin`.
   std::string why_no_device(std::string_view plugin = {}) const;
 
  private:
-  Registry(const Options& options, Environment environment, std::shared_ptr<Logger> logger);
+  Registry(Options options, std::shared_ptr<Logger> logger);
   Result consider(const Candidate& candidate);
   /// Takes a file through found, preflight, open, query, version, sanitizer, load and enumerate (load.cpp). On OK
   /// `record` is complete and its name reserved; else everything is undone in reverse and the library stays mapped.
@@ -66,9 +60,8 @@ class Registry {
   bool is_taken_file(const FileId& id) const;
 
   const Options options_;
-  const Environment environment_;
   const std::shared_ptr<Logger> logger_;
-  const std::set<std::string> disabled_;
+  std::set<std::string> disabled_;
 
   mutable std::mutex mutex_;
   std::set<std::string> names_;  // taken, or being loaded

@@ -97,7 +97,7 @@ Preference preference_of(const Registry& registry, const ironcl_select_options& 
   Preference preference;
   const std::string_view own = options.preference ? options.preference : "";
   const bool is_own = !own.empty() && own != "auto";
-  const std::string& device = registry.environment().device;
+  const std::string& device = registry.options().device;
   preference.of_environment = !is_own && !device.empty() && (options.flags & IRONCL_SELECT_IGNORE_ENVIRONMENT) == 0;
   preference.blame([&] {
     preference.uris = parse_uri_list(is_own ? own : preference.of_environment ? std::string_view(device) : "auto");
