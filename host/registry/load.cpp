@@ -14,8 +14,16 @@ constexpr std::size_t kFrozenBytes = offsetof(ironcl_plugin, extensions);  // th
 
 std::string version_text(std::uint32_t major, std::uint32_t minor) { return fmt::format("{}.{}", major, minor); }
 
-const ironcl_plugin* query(const Library& library) {
-  const auto function = reinterpret_cast<ironcl_plugin_query_fn>(library.symbol(IRONCL_PLUGIN_QUERY_SYMBOL));
+void* open_library(const std::filesystem::path& path) {
+  ::dlerror();
+  if (void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
+  const char* reason = ::dlerror();
+  check_handle_left(path);
+  refuse(IRONCL_INCOMPATIBLE, "cannot be opened: {}", reason ? reason : "the loader gives no reason");
+}
+
+const ironcl_plugin* query(void* library) {
+  const auto function = reinterpret_cast<ironcl_plugin_query_fn>(::dlsym(library, IRONCL_PLUGIN_QUERY_SYMBOL));
   if (function == nullptr)
     refuse(IRONCL_INCOMPATIBLE, "exports " IRONCL_PLUGIN_QUERY_SYMBOL ", yet it cannot be found after opening");
   const ironcl_plugin* table = nullptr;
@@ -102,21 +110,6 @@ void enumerate(PluginRecord& record) {
 
 }  // namespace
 
-void Library::open(const std::filesystem::path& path) {
-  ::dlerror();
-  handle_ = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (handle_ != nullptr) return;
-  const char* reason = ::dlerror();
-  check_handle_left(path);
-  refuse(IRONCL_INCOMPATIBLE, "cannot be opened: {}", reason ? reason : "the loader gives no reason");
-}
-
-void* Library::symbol(const char* name) const { return handle_ ? ::dlsym(handle_, name) : nullptr; }
-
-void Library::close() noexcept {
-  if (handle_ != nullptr) ::dlclose(std::exchange(handle_, nullptr));
-}
-
 ReportRecord Registry::load(const Candidate& candidate, PluginRecord& record) {
   ReportRecord now{.source = candidate.source, .path = candidate.path.string()};
   // Runs a step; true where it passed.
@@ -143,7 +136,7 @@ ReportRecord Registry::load(const Candidate& candidate, PluginRecord& record) {
   const bool fits = step(IRONCL_STEP_PREFLIGHT, [&] { preflight(candidate.path, reached); });
   now.step = reached;
   if (!fits) return now;
-  if (!step(IRONCL_STEP_OPEN, [&] { record.library.open(candidate.path); })) return now;
+  if (!step(IRONCL_STEP_OPEN, [&] { record.library = open_library(candidate.path); })) return now;
   if (!step(IRONCL_STEP_QUERY, [&] { record.own_table = query(record.library); })) return now;
 
   const bool known = step(IRONCL_STEP_VERSION, [&] {

@@ -11,20 +11,6 @@
 
 namespace ironcl::registry {
 
-/// An open library. It stays mapped unless close() is called: code that ran once may have left threads behind.
-class Library {
- public:
-  Library() = default;
-  Library(const Library&) = delete;
-  Library& operator=(const Library&) = delete;
-  void open(const std::filesystem::path& path);  ///< Throws Refused.
-  void* symbol(const char* name) const;
-  void close() noexcept;
-
- private:
-  void* handle_ = nullptr;
-};
-
 /// A device as the registry lists it.
 struct DeviceRecord {
   ironcl_device handle = nullptr;
@@ -37,7 +23,7 @@ struct DeviceRecord {
 struct PluginRecord {
   std::string path, name, build_id;
   std::uint32_t source = 0;
-  Library library;
+  void* library = nullptr;  ///< Of dlopen. It stays mapped: code that ran once may have left threads behind.
   const ironcl_plugin* own_table = nullptr;  ///< the plugin's; `table` is the host's complete copy of it
   ironcl_plugin table{};
   SharedPlugin share;

@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/registry/registry.h"
 
+#include <dlfcn.h>
+
 #include <cstdlib>
 
 namespace ironcl::registry {
@@ -152,7 +154,7 @@ void Registry::shutdown() {
     if (unloaded)
       logger_->write(kLoad, "unloaded,shutdown,OK," + csv_field(plugin.name) + "," + csv_field(plugin.path) + ",");
     const bool asked = (options_.flags & IRONCL_REGISTRY_UNLOAD) != 0;
-    if (asked && (plugin.table.flags & IRONCL_PLUGIN_UNLOADABLE) != 0) plugin.library.close();
+    if (asked && (plugin.table.flags & IRONCL_PLUGIN_UNLOADABLE) != 0) ::dlclose(plugin.library);
     plugins.pop_back();
   }
 }
