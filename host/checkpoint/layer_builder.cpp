@@ -285,6 +285,25 @@ class LayerBuilder {
 
 }  // namespace
 
+void note_stranger(const Tensor& tensor, LayerParts& parts) {
+  if (parts.stranger) return;
+  parts.stranger = Error(ErrorKind::unsupported, tensor,
+                         "belongs to the quantised layer '{}', and what it does to the product is not known here; "
+                         "export the checkpoint without it, or say who wrote it in an issue",
+                         parts.name);
+}
+
+void take_part(const Tensor& tensor, Part part, LayerParts& parts) {
+  if (part == Part::zero_point) return parts.zero_points.push_back(tensor);
+  const auto slot = std::ranges::find(kSlots, part, &Slot::part);
+  if (slot == kSlots.end()) return note_stranger(tensor, parts);
+  std::optional<Tensor>& place = parts.*(slot->of);
+  if (place && !parts.problem)
+    parts.problem = Error(ErrorKind::config, parts.weight, "has two {}, '{}' and '{}'; one of them is wrong",
+                          slot->what, place->name, tensor.name);
+  place = tensor;
+}
+
 std::optional<ScaleGrid> said_grid(const LayerParts& parts, BlockSource& source) {
   if (parts.group != nullptr && parts.group->weight_grid) {
     source = BlockSource::config;

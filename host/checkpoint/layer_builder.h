@@ -49,6 +49,12 @@ inline constexpr std::array kSlots = {
     Slot{Part::layout, &LayerParts::layout, "layouts"},
 };
 
+/// Puts a tensor that stands beside the weight as `part` into its place. A second one of a kind becomes the problem,
+/// one that has no place the stranger.
+void take_part(const Tensor& tensor, Part part, LayerParts& parts);
+/// What the tensor does to the layer's product is not known.
+void note_stranger(const Tensor& tensor, LayerParts& parts);
+
 /// The weight block that config or metadata says, with where it says so. Throws Error config for malformed metadata.
 std::optional<ScaleGrid> said_grid(const LayerParts& parts, BlockSource& source);
 

@@ -128,19 +128,13 @@ class LayerFinder {
     for (const Member& member : members) {
       const Part part = member.part.part;
       if (member.tensor->name == parts.weight.name || part == Part::aside) continue;
-      const auto slot = std::ranges::find(kSlots, part, &Slot::part);
-      if (slot != kSlots.end()) {
-        take(member, parts, parts.*(slot->of), slot->what);
-      } else if (part == Part::zero_point) {
-        used_.insert(member.tensor);
-        parts.zero_points.push_back(*member.tensor);
-      } else {
-        odd = true;
-        if (part == Part::refused)
-          refused = &member;
-        else
-          stranger(*member.tensor, parts);
-      }
+      const bool places = std::ranges::find(kSlots, part, &Slot::part) != kSlots.end() || part == Part::zero_point;
+      odd |= !places;
+      if (places) used_.insert(member.tensor);
+      if (part == Part::refused)
+        refused = &member;
+      else
+        take_part(*member.tensor, part, parts);
     }
     if (!odd || parts.problem) return;
     const auto recognised = !has_four_bits(parts) ? recognise(members)
@@ -150,21 +144,13 @@ class LayerFinder {
       parts.problem = Error(ErrorKind::unsupported, *recognised->member->tensor, std::string(recognised->why));
   }
 
-  static void stranger(const Tensor& tensor, LayerParts& parts) {
-    if (parts.stranger) return;
-    parts.stranger = Error(ErrorKind::unsupported, tensor,
-                           "belongs to the quantised layer '{}', and what it does to the product is not known here; "
-                           "export the checkpoint without it, or say who wrote it in an issue",
-                           parts.name);
-  }
-
   /// Tensors of modules inside the layer, or beside it in a wrapper: smoothing, quantisers, adapters.
   void refuse_submodules(std::string_view prefix, LayerParts& parts) const {
     if (prefix.empty()) return;
     const auto& tensors = index_.folder().tensors;
     const auto look = [&](const std::string& start, auto counts) {
       for (auto at = tensors.lower_bound(start); at != tensors.end() && at->first.starts_with(start); ++at)
-        if (counts(at->first)) return stranger(*at->second, parts);
+        if (counts(at->first)) return note_stranger(*at->second, parts);
     };
     look(std::string(prefix), [&](const std::string& name) { return leaf_of(name) != prefix.size(); });
     const std::size_t dot = parts.name.rfind('.');
@@ -173,14 +159,6 @@ class LayerFinder {
       return;
     for (const std::string_view wrapper : kWrappers)
       look(parts.name.substr(0, dot + 1) + std::string(wrapper), [](const std::string&) { return true; });
-  }
-
-  void take(const Member& member, LayerParts& parts, std::optional<Tensor>& slot, const char* what) {
-    used_.insert(member.tensor);
-    if (slot && !parts.problem)
-      parts.problem = Error(ErrorKind::config, parts.weight, "has two {}, '{}' and '{}'; one of them is wrong", what,
-                            slot->name, member.tensor->name);
-    slot = *member.tensor;
   }
 
   /// Scales that an expert's weight shares with its neighbours.

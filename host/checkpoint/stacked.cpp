@@ -11,7 +11,8 @@ namespace {
 constexpr std::array<std::string_view, 4> kScales = {"_scale_inv", "_scale", "_weight_scale", "_scales"};
 constexpr std::string_view kFourBitBlocks = "_blocks";  // gpt-oss
 /// Parts that experts of one tensor have.
-constexpr std::array kTaken = {Part::weight_scale, Part::global_scale, Part::input_scale, Part::bias};
+constexpr std::array kTaken = {Part::weight_scale, Part::global_scale, Part::input_scale, Part::bias,
+                               Part::zero_point};
 constexpr std::array<std::string_view, 2> kInputScales = {"_activation_scale", "_input_scale"};
 
 template <std::size_t Count>
@@ -48,41 +49,16 @@ PartName part_of_suffix(std::string_view suffix) {
   return part_of(suffix.substr(1));
 }
 
-/// Those of `members`, sorted by name, whose leaves begin so.
-std::span<const Member> members_after(const std::vector<Member>& members, std::string_view start) {
-  const auto first = std::ranges::lower_bound(members, start, {}, &Member::leaf);
-  const auto last = std::find_if_not(first, members.end(),
-                                     [start](const Member& member) { return member.leaf.starts_with(start); });
-  return {first, last};
-}
-
 /// Puts a tensor in its place beside a stacked weight; one that has none there becomes the problem.
 void take_beside(const Member& member, const PartName& name, StackedWeight& stacked) {
   const Part part = name.part;
   if (part == Part::weight || part == Part::shape || part == Part::aside) return;
   stacked.tensors.push_back(member.tensor);
   LayerParts& whole = stacked.whole;
-  if (part == Part::zero_point) return whole.zero_points.push_back(*member.tensor);
-  std::optional<Tensor>* slot = nullptr;
-  for (const Slot& one : kSlots)
-    if (one.part == part && std::ranges::find(kTaken, part) != kTaken.end()) slot = &(whole.*one.of);
-  if (slot != nullptr && !*slot) {
-    *slot = *member.tensor;
-  } else if (!whole.problem) {
-    const auto refuse = [&](ErrorKind kind, const std::string& why) {
-      whole.problem = Error(kind, *member.tensor, why);
-    };
-    if (slot != nullptr)
-      refuse(ErrorKind::config, fmt::format("is beside '{}' and means the same of '{}'; one of them is wrong",
-                                            (*slot)->name, whole.weight.name));
-    else if (part == Part::refused)
-      refuse(ErrorKind::unsupported, std::string(name.why));
-    else
-      refuse(ErrorKind::unsupported,
-             fmt::format("belongs to the quantised experts '{}', and what it does to their product is not known "
-                         "here; export the checkpoint without it, or say who wrote it in an issue",
-                         whole.weight.name));
-  }
+  if (part == Part::refused && !whole.problem)
+    whole.problem = Error(ErrorKind::unsupported, *member.tensor, std::string(name.why));
+  else
+    take_part(*member.tensor, std::ranges::find(kTaken, part) != kTaken.end() ? part : Part::none, whole);
 }
 
 /// Whether a tensor beside stacked weights is of another of them: "down_proj", "down_proj_scale_inv".
@@ -118,6 +94,7 @@ std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm fo
       if (!is_stacked_weight(*member.tensor)) continue;
       StackedWeight stacked;
       stacked.whole.weight = *member.tensor;
+      stacked.whole.name = member.tensor->name;
       stacked.tensors.push_back(member.tensor);
       if (member.part.part == Part::weight) {  // <...>.experts.gate_up_proj.weight
         const std::string module = checkpoint::layer_name(prefix);
@@ -132,13 +109,14 @@ std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm fo
       } else {
         stacked.prefix = prefix;
         stacked.projection = projection_of(member.leaf);
-        for (const Member& other : members_after(index.beside(prefix), stacked.projection + "_"))
-          if (other.tensor != member.tensor)
+        for (const Member& other : index.beside(prefix)) {
+          if (other.tensor == member.tensor) continue;
+          if (other.leaf.starts_with(stacked.projection + "_"))
             take_beside(other, part_of_suffix(other.leaf.substr(stacked.projection.size())), stacked);
-        for (const Member& other : index.beside(prefix))
-          if ((other.part.part == Part::none || other.part.part == Part::refused) &&
-              !is_of_another(index.beside(prefix), other))
+          else if ((other.part.part == Part::none || other.part.part == Part::refused) &&
+                   !is_of_another(index.beside(prefix), other))
             take_beside(other, other.part, stacked);
+        }
       }
       // Codes of four bits lie in the order of their groups, whatever the model type does with floats.
       stacked.form = member.tensor->dtype_name == "U8" ? StackedForm::rows_first : form;

@@ -136,7 +136,7 @@ TEST(Experts, OfOneTensorWithAPartThatIsNotComputedAreRefused) {
                                   {"weight_scale_2", "second scale"},
                                   {"zero_point", "asymmetric quantisation"},
                                   {"other", "not known here"},
-                                  {"scale_inv", "means the same"}}) {
+                                  {"scale_inv", "has two scales"}}) {
     const Family folder(stack(part, DType::f32));
     ASSERT_EQ(folder.checkpoint.layers().size(), 2u);
     for (const LinearLayer& layer : folder.checkpoint.layers()) folder.expect_refused(layer.name, {why});
@@ -153,7 +153,7 @@ TEST(Experts, OfOneModuleWithAPartThatIsNotComputedAreRefused) {
   };
   Family(stack("weight", "pre_quant_scale"))
       .expect_refused("m.experts.1.down_proj", {"'m.experts.down_proj.pre_quant_scale'", "scales the columns"});
-  Family(stack("weight", "weight_scale_inv")).expect_refused("m.experts.0.down_proj", {"means the same"});
+  Family(stack("weight", "weight_scale_inv")).expect_refused("m.experts.0.down_proj", {"has two scales"});
   Family(stack("_weight_qdata", "bias_of_nobody")).expect_refused("m.experts.0.down_proj", {"stacks are not read"});
   Family(stack("weight", "other")).expect_refused("m.experts.1.down_proj", {"down_proj.other", "not known here"});
 }
