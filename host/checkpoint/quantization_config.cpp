@@ -4,9 +4,9 @@
 #include "host/checkpoint/quantization_config.h"
 
 #include <boost/algorithm/string/case_conv.hpp>
-#include <charconv>
 #include <map>
 
+#include "backends/words.h"
 #include "host/checkpoint/json_input.h"
 
 namespace ironcl::checkpoint {
@@ -480,19 +480,12 @@ const QuantizationGroup* QuantizationConfig::group_of(std::string_view layer) co
   return nullptr;
 }
 
-std::optional<ScaleGrid> parse_block(std::string_view text) noexcept {
-  const auto take = [&text](std::int64_t& size) {
-    const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), size);
-    if (error != std::errc() || size < 1 || size > (1 << 30)) return false;
-    text.remove_prefix(static_cast<std::size_t>(end - text.data()));
-    return true;
-  };
-  ScaleGrid grid;
-  if (!take(grid.group_rows)) return std::nullopt;
-  if (text.empty()) return ScaleGrid{grid.group_rows, grid.group_rows};
-  if (text.front() != 'x' && text.front() != ',') return std::nullopt;
-  text.remove_prefix(1);
-  if (!take(grid.group_cols) || !text.empty()) return std::nullopt;
+std::optional<ScaleGrid> parse_block(std::string_view text) {
+  const auto sides = words::split(text, text.find(',') != std::string_view::npos ? ',' : 'x');
+  const auto size = [](std::string_view side) { return words::number<std::int64_t>(side).value_or(0); };
+  const ScaleGrid grid{size(sides.front()), size(sides.back())};
+  for (const std::int64_t side : {grid.group_rows, grid.group_cols})
+    if (side < 1 || side > (1 << 30) || sides.size() > 2) return std::nullopt;
   return grid;
 }
 

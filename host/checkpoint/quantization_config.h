@@ -74,7 +74,7 @@ class Members;
 void read_groups(const Members& config, QuantizationConfig& result);
 
 /// The block of "128" (square), "128x256" or "128,256"; empty where the text is none of them.
-std::optional<ScaleGrid> parse_block(std::string_view text) noexcept;
+std::optional<ScaleGrid> parse_block(std::string_view text);
 
 /// The files of a folder that may say how it is quantised; the first that says something is right.
 inline constexpr std::array<std::string_view, 6> kQuantizationConfigs = {
