@@ -12,18 +12,8 @@ namespace json = boost::json;
 
 constexpr std::string_view kScaledFp8 = "scaled_fp8";
 
-QuantizationGroup group_of_writer(std::string writer) {
-  QuantizationGroup group;
-  group.writer = std::move(writer);
-  return group;
-}
-
 /// Of a layer that is not read: why not.
-QuantizationGroup unread(std::string writer, std::string why) {
-  QuantizationGroup group = group_of_writer(std::move(writer));
-  group.unsupported = std::move(why);
-  return group;
-}
+QuantizationGroup unread(std::string writer, std::string why) { return {{}, {}, std::move(writer), std::move(why)}; }
 
 /// The first member of `prefix` that is this part, or has this leaf; nullptr where there is none.
 const Member* member_of(const TensorIndex& index, std::string_view prefix, Part part, std::string_view leaf = {}) {
@@ -68,12 +58,8 @@ QuantizationGroup read_torchao(const json::value& said) {
   if (data == nullptr || !data->is_object() || !data->get_object().contains("act_quant_kwargs") ||
       (activations != nullptr && !activations->is_object()))
     return unread("torchao", "is of torchao, whose metadata of the layer is malformed; fetch the original file");
-  QuantizationGroup group = group_of_writer("torchao");
-  if (activations == nullptr) {
-    group.activations = ActivationScheme::none;
-    return group;
-  }
-  group.activations = ActivationScheme::dynamic;
+  if (activations == nullptr) return {{.activations = ActivationScheme::none}, {}, "torchao"};
+  QuantizationGroup group{{.activations = ActivationScheme::dynamic}, {}, "torchao"};
   if (text_at(*activations, "/_data/mapping_type/_data") == "ASYMMETRIC")
     group.unsupported = "has asymmetric activations (torchao), which are not read; use act_mapping_type SYMMETRIC";
   if (text_at(*activations, "/_data/float8_dtype/_data") == "float8_e5m2") group.activation_dtype = DType::e5m2;
@@ -116,7 +102,7 @@ bool flag_at(const json::value& said, const char* name, QuantizationGroup& group
 /// ComfyUI: {"format": "float8_e4m3fn", "group_size"?, "full_precision_matrix_mult"?, "convrot"?}. `scales`: of the
 /// layer's weight.
 QuantizationGroup read_comfy(const json::value& said, std::int64_t scales) {
-  QuantizationGroup group = group_of_writer("comfy_quant");
+  QuantizationGroup group{{}, {}, "comfy_quant"};
   const std::string format = text_at(said, "/format");
   const bool blocks = format == "float8_e4m3fn_blockwise" || format == "int8_blockwise";
   // Of int8 the shape tells, as in ComfyUI.
@@ -157,10 +143,7 @@ std::optional<QuantizationGroup> read_scaled_fp8(const TensorIndex& index, std::
     const Tensor* marker = index.find(std::string(model) + std::string(kScaledFp8));
     if (marker != nullptr) {
       if (marker->elements() != 2) return std::nullopt;
-      QuantizationGroup group = group_of_writer("ComfyUI");
-      group.activations = ActivationScheme::none;
-      group.input_scale_unused = true;
-      return group;
+      return QuantizationGroup{{.activations = ActivationScheme::none, .input_scale_unused = true}, {}, "ComfyUI"};
     }
     if (model.empty()) return std::nullopt;
     const std::size_t dot = model.size() < 2 ? std::string_view::npos : model.rfind('.', model.size() - 2);
@@ -170,16 +153,12 @@ std::optional<QuantizationGroup> read_scaled_fp8(const TensorIndex& index, std::
 
 /// quanto stores an input_scale of 1 where activations are not quantised.
 QuantizationGroup read_quanto(const std::string& activations, DType weight) {
-  QuantizationGroup group = group_of_writer("quanto");
-  if (activations == "none" || activations.empty()) {
-    group.activations = ActivationScheme::none;
-    group.input_scale_unused = true;
-  } else {
-    group.activations = ActivationScheme::fixed;
-    if (activations != (weight == DType::i8 ? "qint8" : "qfloat8_e4m3fn"))
-      group.unsupported =
-          fmt::format("has activations of {} (quanto), which are not read for these weights", activations);
-  }
+  if (activations == "none" || activations.empty())
+    return {{.activations = ActivationScheme::none, .input_scale_unused = true}, {}, "quanto"};
+  QuantizationGroup group{{.activations = ActivationScheme::fixed}, {}, "quanto"};
+  if (activations != (weight == DType::i8 ? "qint8" : "qfloat8_e4m3fn"))
+    group.unsupported =
+        fmt::format("has activations of {} (quanto), which are not read for these weights", activations);
   return group;
 }
 
@@ -262,12 +241,9 @@ std::optional<QuantizationGroup> LayerWriters::group_beside(std::string_view pre
     return read_comfy(parse_json(text, comfy->tensor->file(), comfy->tensor->name), scales);
   }
   if (auto said = comfy_of(tensor, layer_name(prefix), scales)) return said;
-  if (member_of(index_, prefix, Part::row_amax) != nullptr) {
-    QuantizationGroup group = group_of_writer("bitsandbytes");
-    group.weight_grid = ScaleGrid{1, 0};
-    group.activations = ActivationScheme::none;
-    return group;
-  }
+  if (member_of(index_, prefix, Part::row_amax) != nullptr)
+    return QuantizationGroup{
+        {.weight_grid = ScaleGrid{1, 0}, .activations = ActivationScheme::none}, {}, "bitsandbytes"};
   if (prefix.empty() || member_of(index_, prefix, "scale_weight") == nullptr) return std::nullopt;
   if (has_marker(index_)) return read_scaled_fp8(index_, prefix);
   return unread(

@@ -24,9 +24,6 @@ class LayerFinder {
   LayerFinder(const Folder& folder, const QuantizationConfig& config, const OpenOptions& options, StackedForm stacked)
       : index_(folder), config_(config), options_(options), stacked_(stacked) {
     why_not_cast_ = checkpoint::why_not_cast(index_, config_);
-    cast_.activations = ActivationScheme::none;
-    cast_.weight_grid = ScaleGrid{0, 0};
-    cast_.cast = true;
   }
 
   LayerList find() {
@@ -252,7 +249,7 @@ class LayerFinder {
   LayerWriters writers_{index_};
   std::deque<QuantizationGroup> groups_;  ///< Of layers whose writer says how; a deque keeps them in place.
   std::string why_not_cast_;              ///< Of the whole checkpoint; empty: fp8 without a scale was only cast.
-  QuantizationGroup cast_;
+  QuantizationGroup cast_{{.weight_grid = ScaleGrid{0, 0}, .activations = ActivationScheme::none, .cast = true}};
   std::unordered_set<const Tensor*> used_;
   LayerList list_;
 };

@@ -44,9 +44,9 @@ struct QuantizationScheme {
 
 /// A way of quantising the modules that `targets` names.
 struct QuantizationGroup : QuantizationScheme {
-  ModuleNames targets;      ///< "Linear" (every linear layer), names, or "re:" and an expression.
-  std::string writer;       ///< "torchao", "quanto", "comfy_quant"; empty: the config's.
-  std::string unsupported;  ///< The part of this group that IronCL does not read; empty: none.
+  ModuleNames targets{};      ///< "Linear" (every linear layer), names, or "re:" and an expression.
+  std::string writer{};       ///< "torchao", "quanto", "comfy_quant"; empty: the config's.
+  std::string unsupported{};  ///< The part of this group that IronCL does not read; empty: none.
 
   /// Activations of four bits, which are not computed: they stay as they come, and their scales are not used.
   void leave_activations();

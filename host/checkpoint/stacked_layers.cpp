@@ -33,13 +33,8 @@ std::string why_not(const StackedWeight& stacked) {
 
 /// How gpt-oss quantises, whose names need no config.
 const QuantizationGroup& gpt_oss() {
-  static const QuantizationGroup all = [] {
-    QuantizationGroup group;
-    group.weight_dtype = DType::e2m1;
-    group.activations = ActivationScheme::none;
-    group.writer = "gpt-oss";
-    return group;
-  }();
+  static const QuantizationGroup all{
+      {.weight_dtype = DType::e2m1, .activations = ActivationScheme::none}, {}, "gpt-oss"};
   return all;
 }
 
