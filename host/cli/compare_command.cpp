@@ -73,7 +73,7 @@ class CompareCommand final : public Command {
     if (!a && whole.empty()) throw layer::none_usable(operands_.path, report.left_out);
     for (const std::string& ref : expect_)
       settings.expectations.push_back(
-          a ? layer::load_expectation(ref, a->m, layers.front()->n)
+          a ? layer::load_expectation(ref, a->problem.m, layers.front()->n)
             : layer::load_expectation(ref, whole.front().input.tokens, whole.front().source->form().hidden));
     const ironcl::Registry registry = ironcl::Registry::discover();
     const std::vector<ironcl::Device> devices =

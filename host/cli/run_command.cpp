@@ -56,7 +56,9 @@ class RunCommand final : public Command {
     const checkpoint::LinearLayer& layer = checkpoint.layer(layer_);
     const layer::Activations a = layer::load_activations(source, layer);
     const layer::LayerWeights weights = layer::weights_of(layer);
-    const report::Problem problem = layer::describe(layer, a.rule, a.m, out, accuracy);
+    report::Problem problem = a.problem;
+    problem.d = out;
+    problem.weakest_accuracy = accuracy;
 
     const ironcl::Registry registry = ironcl::Registry::discover();
     const ironcl::Device device = choose(registry, report::to_gemm_desc(problem));

@@ -56,8 +56,9 @@ Activations from_file(const ActivationSource& source, const LinearLayer& layer) 
   const Matrix x = checkpoint::load_matrix(ref.file, ref.tensors[0]);
   const std::int64_t m = rows_of(x, source, layer);
   const DType type = source.x_dtype.value_or(type_for(x.tensor.dtype));
-  return activations_of_values(layer, type, m, in_type(bytes_of_rows(x.tensor, m, layer.k), x.tensor.dtype, type),
-                               fmt::format("{} of {}", ref.tensors[0], ref.file.filename().string()), source.x_block);
+  return activations_of_values(layer, {.m = m, .x = type, .x_block = source.x_block},
+                               in_type(bytes_of_rows(x.tensor, m, layer.k), x.tensor.dtype, type),
+                               fmt::format("{} of {}", ref.tensors[0], ref.file.filename().string()));
 }
 
 /// The grid of given scales: what the caller, the file or the layer says.
@@ -86,22 +87,23 @@ Activations from_codes(const ActivationSource& source, const LinearLayer& layer)
                             "is {}; --input-q takes e4m3fn, e5m2 or i8 (--input takes f32, f16, bf16)",
                             numerics::name_of(codes.tensor.dtype));
   Activations a;
-  a.m = rows_of(codes, source, layer);
-  a.k = layer.k;
+  a.problem = describe(layer, {.m = rows_of(codes, source, layer)});
   a.origin = fmt::format("{} and {} of {}", ref.tensors[0], ref.tensors[1], ref.file.filename().string());
-  a.rule.dtype = codes.tensor.dtype;
-  a.data = bytes_of_rows(codes.tensor, a.m, a.k);
+  a.data = bytes_of_rows(codes.tensor, a.problem.m, layer.k);
   const ScaleGrid grid = grid_of_scales(source, codes, ref.tensors[1], layer);
   const Matrix scales = checkpoint::load_scales(ref.file, ref.tensors[1], codes.rows, codes.cols, grid);
-  a.rule.scale = {scales.tensor.dtype, grid};
-  a.scales = bytes_of_rows(scales.tensor, grid.scale_rows(a.m), grid.scale_cols(a.k));
+  a.problem.a_source = DType::none;
+  a.problem.a = codes.tensor.dtype;
+  a.problem.a_scale = {scales.tensor.dtype, grid};
+  a.problem.a_quantizer = {};
+  a.scales = bytes_of_rows(scales.tensor, grid.scale_rows(a.problem.m), grid.scale_cols(layer.k));
   return a;
 }
 
 /// A scheme that clips the largest magnitude of a group is the plain one only up to there.
-void check_limit(const LinearLayer& layer, DType x, const Activations& a) {
-  if (!layer.activation_limit || a.rule.source == DType::none) return;
-  const std::vector<float> values = values_of<float>(x, a.data);
+void check_limit(const LinearLayer& layer, const Activations& a) {
+  if (!layer.activation_limit || a.problem.a_source == DType::none) return;
+  const std::vector<float> values = values_of<float>(a.problem.a_source, a.data);
   const auto beyond =
       std::ranges::find_if(values, [&](float value) { return std::fabs(value) > *layer.activation_limit; });
   if (beyond == values.end()) return;
@@ -109,21 +111,19 @@ void check_limit(const LinearLayer& layer, DType x, const Activations& a) {
   throw checkpoint::Error(checkpoint::ErrorKind::unsupported, layer.weight.file(), layer.name,
                           "activation [{}, {}] is {}, beyond the {} at which its scheme clips (activation_scale_ub), "
                           "which is not computed here; scale the input down",
-                          at / a.k, at % a.k, *beyond, *layer.activation_limit);
+                          at / layer.k, at % layer.k, *beyond, *layer.activation_limit);
 }
 
 }  // namespace
 
-Activations activations_of_values(const LinearLayer& layer, DType x, std::int64_t m, std::vector<std::byte> values,
-                                  std::string origin, std::optional<numerics::ScaleGrid> x_block) {
-  Activations a;
-  a.m = m;
-  a.k = layer.k;
-  a.origin = std::move(origin);
-  a.rule = activation_rule(layer, x, x_block);
-  a.data = std::move(values);
-  check_limit(layer, x, a);
-  if (a.rule.fixed_scale) a.scales = bytes_of(std::span(&*a.rule.fixed_scale, 1));
+Activations activations_of_values(const LinearLayer& layer, const ProblemChoices& choices,
+                                  std::vector<std::byte> values, std::string origin) {
+  Activations a{std::move(origin), describe(layer, choices), std::move(values), {}};
+  check_limit(layer, a);
+  if (a.problem.a_quantizer.given) {
+    const auto scale = static_cast<float>(layer.input_scale->number(0));
+    a.scales = bytes_of(std::span(&scale, 1));
+  }
   return a;
 }
 
@@ -142,9 +142,9 @@ Activations load_activations(const ActivationSource& source, const LinearLayer& 
   const std::int64_t m = source.m.value_or(kMadeUpRows);
   const DType type = source.x_dtype.value_or(DType::bf16);
   std::vector<std::byte> x = bytes_of(heavy_tailed_activations(m, layer.k, source.seed));
-  return activations_of_values(layer, type, m, in_type(std::move(x), DType::bf16, type),
-                               fmt::format("random (heavy-tailed {}, seed {})", numerics::name_of(type), source.seed),
-                               source.x_block);
+  return activations_of_values(
+      layer, {.m = m, .x = type, .x_block = source.x_block}, in_type(std::move(x), DType::bf16, type),
+      fmt::format("random (heavy-tailed {}, seed {})", numerics::name_of(type), source.seed));
 }
 
 Expectation load_expectation(const std::string& text, std::int64_t m, std::int64_t n) {

@@ -10,17 +10,15 @@ namespace ironcl::layer {
 
 /// A [m, k] without gaps, as a device gets it: quantised only where the caller gave codes.
 struct Activations {
-  std::int64_t m = 0, k = 0;
   std::string origin;             ///< As printed: "x of layer.safetensors", "random, seed 1".
-  ActivationRule rule;            ///< How it enters the product.
-  std::vector<std::byte> data;    ///< [m, k] of rule.source, or of rule.dtype where that is none.
+  report::Problem problem;        ///< The layer's with this A; D's type and the class are ProblemChoices'.
+  std::vector<std::byte> data;    ///< [m, k] of problem.a_source, or of problem.a where that is none.
   std::vector<std::byte> scales;  ///< Given with the codes, or fixed; empty where the plan makes them.
 };
 
-/// Values [m, k] of type `x` (f32, f16, bf16), tight. Throws as activation_rule().
-Activations activations_of_values(const checkpoint::LinearLayer& layer, numerics::DType x, std::int64_t m,
-                                  std::vector<std::byte> values, std::string origin,
-                                  std::optional<numerics::ScaleGrid> x_block = std::nullopt);
+/// Values [choices.m, k] of type choices.x, tight. Throws as describe().
+Activations activations_of_values(const checkpoint::LinearLayer& layer, const ProblemChoices& choices,
+                                  std::vector<std::byte> values, std::string origin);
 
 /// The operands of that problem, borrowed from both.
 Operands operands_of(const Activations& a, const LayerWeights& weights) noexcept;

@@ -165,9 +165,9 @@ ironcl_status ironcl_layer_get_info(ironcl_layer layer, ironcl_layer_info* out_i
     if (!source.problem) {
       info.activations = static_cast<std::uint32_t>(source.activations);
       info.weight_scale = ironcl::report::to_desc(source.scales());
-      const layer::ActivationRule rule = layer::activation_rule(source, DType::bf16);
-      info.activation_scale = ironcl::report::to_desc(rule.scale);
-      info.input_scale = rule.fixed_scale.value_or(0);
+      const ironcl::report::Problem problem = layer::describe(source, {});
+      info.activation_scale = ironcl::report::to_desc(problem.a_scale);
+      if (problem.a_quantizer.given) info.input_scale = static_cast<float>(source.input_scale->number(0));
       if (source.activations == ActivationScheme::dynamic)
         info.activation_limit = static_cast<float>(source.activation_limit.value_or(0));
       if (source.bias) {

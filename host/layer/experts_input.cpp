@@ -81,7 +81,7 @@ ExpertsInput load_experts_input(const ActivationSource& source, const std::strin
   entry.n = entry.k = form.hidden;
   entry.activations = checkpoint::ActivationScheme::none;
   Activations a = load_activations(source, entry);
-  ExpertsInput input{a.m, a.rule.dtype, std::move(a.data), std::move(a.origin), {}};
+  ExpertsInput input{a.problem.m, a.problem.a, std::move(a.data), std::move(a.origin), {}};
   if (!routing.empty()) input.routed = load_routing(routing, input.tokens, form);
   return input;
 }

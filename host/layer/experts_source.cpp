@@ -116,9 +116,9 @@ class CheckpointExperts final : public ExpertsSource {
   }
 
   static ExpertsActivations activations_of(const LinearLayer& layer) {
-    const ActivationRule rule = activation_rule(layer, DType::bf16);
-    if (rule.source == DType::none) return {};
-    return {rule.dtype, rule.scale.grid, rule.quantizer};
+    const report::Problem problem = describe(layer, {});
+    if (problem.a_source == DType::none) return {};
+    return {problem.a, problem.a_scale.grid, problem.a_quantizer};
   }
 
   const std::vector<LinearLayer>& layers_;

@@ -276,10 +276,12 @@ CaseReport judge(const checkpoint::LinearLayer& layer, const Activations& a,
   const Operands operands = operands_of(a, weights);
   Subject subject;
   subject.report.layer = layer.name;
-  subject.report.problem = describe(layer, a.rule, a.m, settings.out, settings.weakest_accuracies.front());
+  report::Problem problem = a.problem;
+  problem.d = settings.out;
+  problem.weakest_accuracy = settings.weakest_accuracies.front();
+  subject.report.problem = problem;
   subject.report.activations = a.origin;
   subject.others_may_be_weak = true;
-  const report::Problem problem = subject.report.problem;
   const QuantizedA quantized = quantize_a(problem, operands);
   Oracle oracle = oracle_of(problem, operands);
   const Graph graph = graph_of(problem);

@@ -73,52 +73,31 @@ LayerWeights weights_of(const LinearLayer& layer) {
   return weights;
 }
 
-ActivationRule activation_rule(const LinearLayer& layer, DType x, std::optional<numerics::ScaleGrid> x_block) {
-  ActivationRule rule;
-  if (layer.activations == ActivationScheme::none && !x_block) {
-    rule.dtype = x;
-    return rule;
-  }
+report::Problem describe(const LinearLayer& layer, const ProblemChoices& choices) {
+  report::Problem problem;
+  problem.m = choices.m;
+  problem.n = layer.n;
+  problem.k = layer.k;
+  problem.a = choices.x;
+  problem.b = layer.multiplied();
+  problem.d = choices.out;
+  problem.bias = layer.bias ? layer.bias->dtype : DType::none;
+  problem.b_scale = layer.scales();
+  problem.weakest_accuracy = choices.weakest_accuracy;
+  if (layer.activations == ActivationScheme::none && !choices.x_block) return problem;
   if (layer.zero_points)
     throw checkpoint::Error(checkpoint::ErrorKind::unsupported, *layer.zero_points,
                             "has zero points other than 0, beside which activations stay unquantised");
-  rule.dtype = layer.weight.dtype == DType::i8 ? DType::i8 : DType::e4m3fn;
-  if (layer.activations == ActivationScheme::fixed && !x_block) {
-    if (!layer.input_scale || layer.input_scale->elements() != 1)
-      throw checkpoint::Error(checkpoint::ErrorKind::not_found, layer.weight.file(), layer.name,
-                              "its activations have a fixed scale, but there is no input_scale of one element");
-    rule.fixed_scale = static_cast<float>(layer.input_scale->number(0));
-    rule.source = x;
-    rule.scale = {DType::f32, {0, 0}};
-    rule.quantizer.given = true;
-    return rule;
-  }
-  rule.source = x;
-  rule.scale = {DType::f32, x_block.value_or(layer.activation_grid)};
-  rule.quantizer.rounding = layer.activation_rounding;
-  return rule;
-}
-
-report::Problem describe(const LinearLayer& layer, const ProblemChoices& choices) {
-  return describe(layer, activation_rule(layer, choices.x, choices.x_block), choices.m, choices.out,
-                  choices.weakest_accuracy);
-}
-
-report::Problem describe(const LinearLayer& layer, const ActivationRule& rule, std::int64_t m, DType out,
-                         numerics::AccuracyClass weakest) {
-  report::Problem problem;
-  problem.m = m;
-  problem.n = layer.n;
-  problem.k = layer.k;
-  problem.a_source = rule.source;
-  problem.a = rule.dtype;
-  problem.b = layer.multiplied();
-  problem.d = out;
-  problem.bias = layer.bias ? layer.bias->dtype : DType::none;
-  problem.a_scale = rule.scale;
-  problem.b_scale = layer.scales();
-  problem.a_quantizer = rule.quantizer;
-  problem.weakest_accuracy = weakest;
+  problem.a_source = choices.x;
+  problem.a = layer.weight.dtype == DType::i8 ? DType::i8 : DType::e4m3fn;
+  problem.a_scale = {DType::f32, choices.x_block.value_or(layer.activation_grid)};
+  problem.a_quantizer.rounding = layer.activation_rounding;
+  if (layer.activations != ActivationScheme::fixed || choices.x_block) return problem;
+  if (!layer.input_scale || layer.input_scale->elements() != 1)
+    throw checkpoint::Error(checkpoint::ErrorKind::not_found, layer.weight.file(), layer.name,
+                            "its activations have a fixed scale, but there is no input_scale of one element");
+  problem.a_scale.grid = {0, 0};
+  problem.a_quantizer = {.given = true};
   return problem;
 }
 

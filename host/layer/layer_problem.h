@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A layer of a checkpoint as a problem: its weights as B, how activations enter it, and the whole description.
+// A layer of a checkpoint as a problem: its weights as B, and the description.
 // Next door: activations.h (A itself).
 #pragma once
 
@@ -19,21 +19,6 @@ struct LayerWeights {
 };
 LayerWeights weights_of(const checkpoint::LinearLayer& layer);
 
-/// How activations of some type enter a layer's product.
-struct ActivationRule {
-  numerics::DType source = numerics::DType::none;  ///< What the plan quantises; none: A comes as `dtype`.
-  numerics::DType dtype = numerics::DType::none;   ///< Type of A as multiplied.
-  report::Scales scale;                            ///< Scales of A as multiplied; dtype none: weight-only.
-  numerics::Quantizer quantizer;
-  std::optional<float> fixed_scale;  ///< The layer's own ("static"), by which the plan quantises A.
-};
-
-/// The rule for activations that come in `x` (f32, f16 or bf16); with `x_block`, quantised dynamically in such blocks
-/// whatever the layer says. Throws checkpoint::Error where a fixed scale is not there, and where activations of a
-/// layer with zero points are to be quantised.
-ActivationRule activation_rule(const checkpoint::LinearLayer& layer, numerics::DType x,
-                               std::optional<numerics::ScaleGrid> x_block = std::nullopt);
-
 /// The caller's choices for a layer's problem.
 struct ProblemChoices {
   std::int64_t m = 0;                            ///< Rows of A, at most.
@@ -43,11 +28,10 @@ struct ProblemChoices {
   numerics::AccuracyClass weakest_accuracy = numerics::AccuracyClass::f32;
 };
 
-/// The problem of a layer before there are activations: what an engine plans. Throws as activation_rule.
+/// The problem of a layer for activations that come in choices.x; with choices.x_block they are quantised dynamically
+/// in such blocks, whatever the layer says. A fixed scale of the layer's own ("static") is given to the plan
+/// (a_quantizer). Throws checkpoint::Error where that scale is not there, and where activations of a layer with zero
+/// points are to be quantised.
 report::Problem describe(const checkpoint::LinearLayer& layer, const ProblemChoices& choices);
-
-/// The problem of a layer with activations by that rule and m rows.
-report::Problem describe(const checkpoint::LinearLayer& layer, const ActivationRule& rule, std::int64_t m,
-                         numerics::DType out, numerics::AccuracyClass weakest);
 
 }  // namespace ironcl::layer

@@ -51,7 +51,7 @@ TEST_F(ActivationsTest, AreLeftToThePlanToQuantise) {
   layer::ActivationSource source;
   source.input = input(DType::bf16);
   const layer::Activations a = layer::load_activations(source, layer);
-  EXPECT_EQ(a.rule.source, DType::bf16);
+  EXPECT_EQ(a.problem.a_source, DType::bf16);
   EXPECT_TRUE(a.scales.empty()) << "a host that quantises does the device's work twice";
   EXPECT_EQ(a.data.size(), 2u * kK * 2u) << "as they came";
 }
@@ -64,7 +64,7 @@ TEST_F(ActivationsTest, ComeInWhatDevicesTake) {
     layer::ActivationSource source;
     source.input = input(from);
     const layer::Activations a = layer::load_activations(source, layer);
-    EXPECT_EQ(a.rule.source, to) << numerics::name_of(from);
+    EXPECT_EQ(a.problem.a_source, to) << numerics::name_of(from);
     for (std::int64_t i = 0; i < 4; ++i)  // up to 4 every type holds them exactly
       EXPECT_EQ(numerics::load_as_f64(to, a.data.data(), i), static_cast<double>(i + 1)) << numerics::name_of(from);
   }
@@ -74,11 +74,11 @@ TEST_F(ActivationsTest, AreRoundedToTheTypeThatTheCallerWants) {
   layer::ActivationSource source;
   source.input = input(DType::f64);
   source.x_dtype = DType::f16;
-  EXPECT_EQ(layer::load_activations(source, layer).rule.source, DType::f16);
+  EXPECT_EQ(layer::load_activations(source, layer).problem.a_source, DType::f16);
   source.input.clear();
   const layer::Activations made_up = layer::load_activations(source, layer);
-  EXPECT_EQ(made_up.rule.source, DType::f16);
-  EXPECT_EQ(made_up.m, 16);
+  EXPECT_EQ(made_up.problem.a_source, DType::f16);
+  EXPECT_EQ(made_up.problem.m, 16);
   EXPECT_NE(made_up.origin.find("f16, seed 1"), std::string::npos) << made_up.origin;
 }
 
@@ -89,12 +89,11 @@ TEST_F(ActivationsTest, OfAFixedScaleComeWithIt) {
   const std::vector<float> x(kK, 3.0f);
   const auto bytes = std::as_bytes(std::span(x));
   const layer::Activations a =
-      layer::activations_of_values(layer, DType::f32, 1, {bytes.begin(), bytes.end()}, "threes");
-  EXPECT_EQ(a.rule.source, DType::f32);
-  EXPECT_TRUE(a.rule.quantizer.given);
+      layer::activations_of_values(layer, {.m = 1, .x = DType::f32}, {bytes.begin(), bytes.end()}, "threes");
+  EXPECT_EQ(a.problem.a_source, DType::f32);
+  EXPECT_TRUE(a.problem.a_quantizer.given);
   const layer::LayerWeights weights = layer::weights_of(layer);
-  const layer::QuantizedA codes = layer::quantize_a(
-      layer::describe(layer, a.rule, a.m, DType::f32, numerics::AccuracyClass::f32), layer::operands_of(a, weights));
+  const layer::QuantizedA codes = layer::quantize_a(a.problem, layer::operands_of(a, weights));
   EXPECT_EQ(numerics::decode_e4m3fn(codes.codes.at(7)), 12.0f) << "3 / 0.25";
   float given = 0;
   ASSERT_EQ(a.scales.size(), sizeof given);
@@ -106,8 +105,7 @@ TEST_F(ActivationsTest, QuantiseAsEveryDeviceMust) {
   layer::ActivationSource source;
   const layer::Activations a = layer::load_activations(source, layer);
   const layer::LayerWeights weights = layer::weights_of(layer);
-  const report::Problem problem = layer::describe(layer, a.rule, a.m, DType::f32, numerics::AccuracyClass::f32);
-  const layer::QuantizedA quantized = layer::quantize_a(problem, layer::operands_of(a, weights));
+  const layer::QuantizedA quantized = layer::quantize_a(a.problem, layer::operands_of(a, weights));
   std::vector<std::uint8_t> codes(16 * kK);
   std::vector<float> scales(16 * 2);
   numerics::quantize(DType::bf16, a.data.data(), 16, kK, kK, DType::e4m3fn, {1, 128}, {}, codes, scales);

@@ -52,9 +52,6 @@ TEST_F(LayerProblem, AFixedScaleIsGivenToThePlan) {
   const float scale = 0.25f;
   checkpoint::Tensor tensor{"input_scale", DType::f32, "F32", {1}, std::as_bytes(std::span(&scale, 1))};
   layer.input_scale = tensor;
-  const layer::ActivationRule rule = layer::activation_rule(layer, DType::bf16);
-  ASSERT_TRUE(rule.fixed_scale);
-  EXPECT_EQ(*rule.fixed_scale, 0.25f);
   EXPECT_EQ(report::to_line(layer::describe(layer, {.m = 5})),
             "--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=allxall:128x128 --quantizer=given 5x256:256x256");
 }
