@@ -59,9 +59,6 @@ Timing time_of(const std::vector<Event>& steps, const Event& last) {
   return timing;
 }
 
-Execution::Slot::Slot(const Device& device, std::uint64_t size)
-    : buffer(device, std::max<std::uint64_t>(size, 1)), bytes(size) {}
-
 Execution::Execution(const Device& device, const report::Problem& problem, const Operands& operands,
                      const ExecutionSettings& settings)
     : problem_(problem), device_(device), queue_(device) {
@@ -75,9 +72,9 @@ Execution::Execution(const Device& device, const report::Problem& problem, const
       throw Error(IRONCL_UNSUPPORTED, 0,
                   "a D whose scales are given or shared by rows is not judged here; ask for scales of single rows, "
                   "such as 1x128, that the plan makes");
-    d_scale_ = Slot(device, bytes_of_matrix(scales.dtype, problem.m, scales.grid.scale_cols(problem.n)));
+    d_scale_ = Buffer(device, bytes_of_matrix(scales.dtype, problem.m, scales.grid.scale_cols(problem.n)));
   }
-  if (const std::uint64_t bytes = plan().info().workspace_bytes; bytes != 0) workspace_ = Slot(device, bytes);
+  if (const std::uint64_t bytes = plan().info().workspace_bytes; bytes != 0) workspace_ = Buffer(device, bytes);
   call_.workspace = workspace_.span();
   bind_result(problem.m);
   // Few distinct copies of A are enough: it is rewritten or small beside the weights that pass between two uses.
@@ -106,7 +103,7 @@ Execution::Execution(const Device& device, Experts& experts, const ExpertsInput&
 
 void Execution::bind_result(std::int64_t tokens) {
   const Graph& graph = runner_->graph();
-  d_ = Slot(device_, graph.values[graph.result].bytes(tokens));
+  d_ = Buffer(device_, graph.values[graph.result].bytes(tokens));
   call_.tokens = tokens;
   call_.bound.push_back({graph.result, d_.span(), d_scale_.span()});
 }
@@ -139,10 +136,10 @@ void Execution::prepare(const Operands& operands, const ExecutionSettings& setti
   if (settings.pool != nullptr) (*settings.pool)[settings.layout] = weights;
 }
 
-Execution::Slot Execution::upload(std::span<const std::byte> values) {
-  Slot slot(device_, values.size());
-  if (!values.empty()) queue_.write(slot.span(), values);
-  return slot;
+Buffer Execution::upload(std::span<const std::byte> values) {
+  Buffer buffer(device_, values.size());
+  if (!values.empty()) queue_.write(buffer, values);
+  return buffer;
 }
 
 Call Execution::next_call() {
@@ -213,17 +210,17 @@ Output Execution::compute(bool show_quantized) {
     if (own_ != nullptr) output.tuning = plan.tuning;
   }
   const auto pattern = poison_of(out);
-  output.d.resize(static_cast<std::size_t>(d_.bytes));
+  output.d.resize(static_cast<std::size_t>(d_.size()));
   for (std::size_t i = 0; i < output.d.size(); ++i) output.d[i] = pattern[i % pattern.size()];
-  if (d_.bytes != 0) queue_.write(d_.span(), std::span<const std::byte>(output.d)).wait();
+  if (d_.size() != 0) queue_.write(d_, std::span<const std::byte>(output.d)).wait();
 
   Call call = next_call();
-  Slot codes, scales;
+  Buffer codes, scales;
   output.shows_quantized = own_ != nullptr && show_quantized && plan_makes_scales(problem_);
   if (output.shows_quantized) {
     const numerics::ScaleGrid grid = problem_.a_scale.grid;
-    codes = Slot(device_, bytes_of_matrix(problem_.a, problem_.m, problem_.k));
-    scales = Slot(device_, bytes_of_matrix(DType::f32, grid.scale_rows(problem_.m), grid.scale_cols(problem_.k)));
+    codes = Buffer(device_, bytes_of_matrix(problem_.a, problem_.m, problem_.k));
+    scales = Buffer(device_, bytes_of_matrix(DType::f32, grid.scale_rows(problem_.m), grid.scale_cols(problem_.k)));
     call.bound.push_back({graph.find("x codes"), codes.span(), scales.span()});
   }
   output.timing = run(call);

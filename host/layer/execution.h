@@ -94,21 +94,13 @@ class Execution {
   std::size_t copies() const noexcept { return copies_; }
 
  private:
-  /// A buffer of at least one byte, as M may be 0; span() is then empty, but not absent.
-  struct Slot {
-    Slot() = default;
-    Slot(const Device& device, std::uint64_t size);
-    ironcl_span span() const noexcept { return bytes == 0 && !buffer ? ironcl_span{} : buffer.span(0, bytes); }
-    Buffer buffer;
-    std::uint64_t bytes = 0;
-  };
   /// What every call brings of a value: copies in turn.
   struct Given {
     ValueId value = kNoValue;
-    std::vector<Slot> values, scales;
+    std::vector<Buffer> values, scales;
   };
   void prepare(const Operands& operands, const ExecutionSettings& settings);
-  Slot upload(std::span<const std::byte> values);
+  Buffer upload(std::span<const std::byte> values);
   void bind_result(std::int64_t tokens);
   void bring(const std::string& name, std::span<const std::byte> values, std::span<const std::byte> scales = {},
              std::size_t copies = 1);
@@ -125,8 +117,8 @@ class Execution {
   Call call_;  ///< But for what rotates.
   Sequence sequence_;
   std::vector<Given> given_;
-  std::vector<Slot> made_;  ///< Values that calls make and callers see.
-  Slot d_, d_scale_, workspace_;
+  std::vector<Buffer> made_;  ///< Values that calls make and callers see.
+  Buffer d_, d_scale_, workspace_;
   std::size_t next_ = 0, copies_ = 1;
   bool tells_times_ = true;  ///< Whether the device says how long steps take: else they need no events.
   double plan_ns_ = 0, prepare_ns_ = 0;

@@ -64,9 +64,8 @@ Runner::Runner(const Device& device, Graph graph, std::int64_t tokens)
   for (ValueId id = 0; id < graph_.values.size(); ++id) {
     const Value& value = graph_.values[id];
     if (value.brought) continue;
-    const auto buffer = [&](std::uint64_t bytes) { return Buffer(device_, std::max<std::uint64_t>(bytes, 1)); };
-    memory_[id].values = buffer(value.bytes(tokens_));
-    if (value.scales.dtype != DType::none) memory_[id].scales = buffer(value.scale_bytes(tokens_));
+    memory_[id].values = Buffer(device_, value.bytes(tokens_));
+    if (value.scales.dtype != DType::none) memory_[id].scales = Buffer(device_, value.scale_bytes(tokens_));
   }
 }
 

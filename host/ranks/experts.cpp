@@ -111,7 +111,7 @@ std::span<const std::byte> SpreadExperts::call(Steps& steps, std::int64_t tokens
   const Graph& list = steps.runner->graph();
   steps.memory.resize(2 * given.size() + 1);
   const auto room = [&](Buffer& buffer, std::size_t bytes) -> ironcl_span {
-    if (!buffer || buffer.size() < bytes) buffer = Buffer(device_, std::max<std::size_t>(bytes, 1));
+    if (!buffer || buffer.size() < bytes) buffer = Buffer(device_, bytes);
     return buffer.span(0, bytes);
   };
   const auto put = [&](Buffer& buffer, const Parts& parts) -> ironcl_span {

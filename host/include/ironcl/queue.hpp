@@ -37,11 +37,13 @@ class Event : public detail::Ref<ironcl_event, &ironcl_plugin::event_destroy> {
   operator ironcl_event() const noexcept { return handle_; }
 };
 
-/// Bytes on a device. Converts to the span of the whole buffer.
+/// Bytes on a device, or none. Converts to the span of the whole buffer.
 class Buffer : public detail::Ref<ironcl_buffer, &ironcl_plugin::buffer_destroy> {
  public:
   Buffer() = default;
-  Buffer(const Device& device, std::uint64_t bytes) : Buffer(device, bytes, nullptr) {}
+  Buffer(const Device& device, std::uint64_t bytes) : Buffer(device, bytes == 0 ? 1 : bytes, nullptr) {
+    size_ = bytes;
+  }
 
   /// Memory that the caller owns, wrapped: host memory (kind IRONCL_MEMORY_HOST_POINTER) or a cl_mem. It outlives the
   /// buffer and every command on it. IRONCL_MEMORY_PINNED_HOST: see HostMemory.

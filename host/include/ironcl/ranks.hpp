@@ -216,9 +216,8 @@ class Product {
     gemm_ = Gemm(device, desc.n != all.n && desc.k == all.k ? like_whole(device, all, desc) : desc);
     weights_ = Weights(device, b.desc(), &gemm_);
     problem_ = desc;
-    const auto buffer = [&](std::uint64_t bytes) { return Buffer(device, std::max<std::uint64_t>(bytes, 1)); };
-    d_ = buffer(bytes_of_elements(d, desc.m * desc.n));
-    x_ = buffer(bytes_of_elements(x_type(), desc.m * desc.k));
+    d_ = Buffer(device, bytes_of_elements(d, desc.m * desc.n));
+    x_ = Buffer(device, bytes_of_elements(x_type(), desc.m * desc.k));
     host_d_ = HostMemory(device, bytes_of_elements(d, desc.m * desc.n));
     device_ = device;
     if (desc.bias != IRONCL_DTYPE_NONE) {
@@ -230,11 +229,11 @@ class Product {
             whole.bias.subspan(bytes_of_elements(desc.bias, range.begin), bytes_of_elements(desc.bias, range.size()));
         bias.insert(bias.end(), part.begin(), part.end());
       }
-      bias_ = buffer(bias.size());
-      queue.write(bias_.span(0, bias.size()), std::span<const std::byte>(bias));
+      bias_ = Buffer(device, bias.size());
+      queue.write(bias_, std::span<const std::byte>(bias));
     }
     if (!whole.a_scale.empty()) {
-      scale_ = buffer(whole.a_scale.size());
+      scale_ = Buffer(device, whole.a_scale.size());
       queue.write(scale_, whole.a_scale);
     }
     queue.finish();
@@ -625,7 +624,7 @@ class GatedMlp {
       desc.limit = limit;
       desc.scale = {};
       activate_ = Activate(device, desc);
-      between_ = Buffer(device, std::max<std::uint64_t>(bytes_of_elements(IRONCL_F32, desc.rows * desc.cols), 1));
+      between_ = Buffer(device, bytes_of_elements(IRONCL_F32, desc.rows * desc.cols));
     });
   }
 
