@@ -124,10 +124,6 @@ void Device::write(ironcl_span to, const void* from) {
                 nullptr);
 }
 
-void Device::enqueue(ironcl_op op, const void* args) {
-  detail::check(device_.api().op_enqueue, op, queue_.handle(), args, nullptr);
-}
-
 void Device::read(std::size_t which, void* to, std::uint64_t bytes) {
   if (const void* const host = staging_[which].host.get()) {
     queue_.finish();
@@ -214,15 +210,13 @@ Linear::Call& Linear::call(ironcl_dtype x_type, std::int64_t m, ironcl_dtype out
 }
 
 void Linear::enqueue(const Call& call, std::int64_t m, ironcl_span a, ironcl_span d, ironcl_span rows) {
-  auto args = detail::sized<ironcl_gemm_args>();
-  args.m = m;
-  args.a = a;
-  args.d = d;
-  args.matrix_rows = rows;
-  if (bias_) args.bias = bias_;
-  if (input_scale_) args.a_scale = input_scale_;
-  args.weights = weights_[call.weights];
-  device_->enqueue(call.plan->handle(), &args);
+  device_->queue_.submit(*call.plan, {.m = m,
+                                      .weights = weights_[call.weights],
+                                      .a = a,
+                                      .a_scale = input_scale_,
+                                      .d = d,
+                                      .bias = bias_,
+                                      .matrix_rows = rows});
 }
 
 void Linear::run(const Args& args) {
@@ -258,12 +252,11 @@ void quantize(Device& device, const QuantizeDesc& desc, const void* x, void* cod
   QuantizeDesc most = desc;
   if (desc.scale.rows == 1) most.rows = bucket(desc.rows);
   const auto op = device.operation(most);
-  auto args = detail::sized<ironcl_quantize_args>();
-  args.rows = desc.rows;
-  args.x = device.write(0, x, bytes_of(desc.x, desc.rows * desc.cols));
-  args.codes = device.staging(1, code_bytes);
-  args.scales = device.staging(2, scale_bytes);
-  device.enqueue(op->handle(), &args);
+  const QuantizeArgs args{.rows = desc.rows,
+                          .x = device.write(0, x, bytes_of(desc.x, desc.rows * desc.cols)),
+                          .codes = device.staging(1, code_bytes),
+                          .scales = device.staging(2, scale_bytes)};
+  device.queue_.submit(*op, args);
   device.read(2, scales, scale_bytes);
   device.read(1, codes, code_bytes);
 }

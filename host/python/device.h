@@ -76,7 +76,6 @@ class Device {
   /// The same, with the bytes from `from` in it when the next command begins.
   ironcl_span write(std::size_t which, const void* from, std::uint64_t bytes);
   void write(ironcl_span to, const void* from);
-  void enqueue(ironcl_op op, const void* args);
   /// Waits, and copies what commands have left in operand `which`.
   void read(std::size_t which, void* to, std::uint64_t bytes);
 
