@@ -39,15 +39,12 @@ checkpoint::Checkpoint RanksOptions::open(const std::function<checkpoint::Checkp
   try {
     launch_->together("opening the checkpoint", "", [&] {
       opened = open();
-      std::uint64_t hash = 0xcbf29ce484222325u;  // FNV-1a
-      const auto add = [&hash](const std::string& text) {
-        for (const char one : text + "\n") hash = (hash ^ static_cast<unsigned char>(one)) * 0x100000001b3u;
-      };
+      std::string facts;
       for (const checkpoint::SafetensorsFile& file : opened->files())
-        add(fmt::format("{} {}", file.path().filename().string(), file.file_size()));
+        facts += fmt::format("{} {}\n", file.path().filename().string(), file.file_size());
       for (const checkpoint::LinearLayer& layer : opened->layers())
-        add(fmt::format("{} {} {} {}", layer.name, layer.n, layer.k, layer.bytes));
-      digest_ = fmt::format("files {:016x}", hash);
+        facts += fmt::format("{} {} {} {}\n", layer.name, layer.n, layer.k, layer.bytes);
+      digest_ = fmt::format("files {:016x}", std::hash<std::string>()(facts));
     });
     launch_->together("opening the checkpoint", digest_, [] {});
   } catch (const ironcl::Error& error) {

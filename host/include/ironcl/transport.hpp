@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstdio>
 #include <exception>
+#include <future>
 #include <map>
 #include <mutex>
 #include <new>
@@ -67,19 +68,9 @@ class ThreadRanks {
   /// Calls work(transport) in a thread per rank, and waits; throws what the lowest rank threw.
   template <class Work>
   void run(Work work) {
-    std::vector<std::exception_ptr> thrown(ranks_.size());
-    std::vector<std::thread> threads;
-    for (std::size_t rank = 0; rank < ranks_.size(); ++rank)
-      threads.emplace_back([&, rank] {
-        try {
-          work(*ranks_[rank]);
-        } catch (...) {
-          thrown[rank] = std::current_exception();
-        }
-      });
-    for (std::thread& thread : threads) thread.join();
-    for (const std::exception_ptr& one : thrown)
-      if (one) std::rethrow_exception(one);
+    std::vector<std::future<void>> threads;  // each waits for its thread where it goes
+    for (const auto& rank : ranks_) threads.push_back(std::async(std::launch::async, [&] { work(*rank); }));
+    for (std::future<void>& thread : threads) thread.get();
   }
 
  private:
