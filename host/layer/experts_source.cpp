@@ -151,15 +151,6 @@ void append(StackedMatrices& all, const StackedMatrices& one) {
 
 }  // namespace
 
-const char* name_of(Projection projection) noexcept {
-  return projection == Projection::gate      ? "gate"
-         : projection == Projection::up      ? "up"
-         : projection == Projection::gate_up ? "gate_up"
-         : projection == Projection::down    ? "down"
-         : projection == Projection::router  ? "router"
-                                             : "whole";
-}
-
 bool GatedForm::may_fuse() const noexcept { return stored_fused || (!own_globals && halves_have_own_blocks(*this)); }
 bool GatedForm::may_split() const noexcept { return !stored_fused || halves_have_own_blocks(*this); }
 

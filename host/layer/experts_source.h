@@ -13,9 +13,6 @@ namespace ironcl::layer {
 /// The matrices of a gated MLP: down( activation(gate x) * up x ); the router's; the matrix of a layer that is one.
 enum class Projection { gate, up, gate_up, down, router, whole };
 
-/// "gate", "up", "gate_up", "down", "router", "whole".
-const char* name_of(Projection projection) noexcept;
-
 /// What all matrices of one projection have in common.
 struct MatrixForm {
   numerics::DType code = numerics::DType::none;

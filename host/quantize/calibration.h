@@ -20,7 +20,6 @@ class Magnitudes {
  public:
   Magnitudes() : counts_(std::size_t{1} << 15) {}
   void add(std::span<const float> x) noexcept;
-  std::int64_t total() const noexcept { return total_; }
   bool finite() const noexcept;  ///< Whether neither NaN nor infinity occurred.
 
   /// The clip by `rule`; 0 where every value is 0. Of mse: that of a hundred between a fifth of the largest magnitude

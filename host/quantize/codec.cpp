@@ -157,7 +157,6 @@ void Loss::add(std::span<const float> before, std::span<const float> after) noex
     noise += difference * difference;
     error += difference;
     largest_error = std::max(largest_error, difference);
-    largest_value = std::max(largest_value, std::abs(x));
   }
 }
 
@@ -169,7 +168,6 @@ void Loss::add(const Loss& other) noexcept {
   noise += other.noise;
   error += other.error;
   largest_error = std::max(largest_error, other.largest_error);
-  largest_value = std::max(largest_value, other.largest_value);
 }
 
 double Loss::mean_error() const noexcept { return count == 0 ? 0 : error / static_cast<double>(count); }

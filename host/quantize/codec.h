@@ -44,7 +44,7 @@ struct Loss {
   std::int64_t nonfinite = 0;               ///< Others.
   std::int64_t zeroed = 0;                  ///< Values other than 0 that became 0.
   double signal = 0, noise = 0, error = 0;  ///< Sums of x^2, (y - x)^2, |y - x|.
-  double largest_error = 0, largest_value = 0;
+  double largest_error = 0;
 
   void add(std::span<const float> before, std::span<const float> after) noexcept;
   void add(const Loss& other) noexcept;

@@ -29,7 +29,6 @@ class SpreadExperts {
   const Partition& experts() const noexcept { return experts_; }
   /// This rank's plans, by the operations of the whole layer's list.
   const std::vector<layer::PlanInfo>& plans() const noexcept { return plans_; }
-  const layer::Graph& list() const noexcept { return list_; }  ///< The whole layer's.
   /// Of the last call: product, the devices with transfers; exchange, the messages; compute, the host's work.
   const Times& times() const noexcept { return times_; }
   std::uint64_t weights_bytes() const;  ///< Of prepared weights, on this rank's device.

@@ -31,6 +31,10 @@ inline Evaluated evaluate(const ExpertsSource& source, const ExpertsInput& input
   return evaluated;
 }
 
+inline std::string name_of(Projection projection) {
+  return projection == Projection::gate ? "gate" : projection == Projection::up ? "up" : "down";
+}
+
 /// A checkpoint of tests/data/experts with its x, and the routing and result of transformers' block.
 struct Example {
   Example(const std::string& name, bool quantize)
