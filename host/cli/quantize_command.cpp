@@ -142,25 +142,24 @@ class QuantizeCommand final : public Command {
     std::optional<DeviceEncoder> encoder;
     if (!device_.empty()) request.encoder = std::ref(encoder.emplace(device_, request.format.scheme));
     Conversion conversion(std::move(request));
-    line_.print(plan_text(conversion));
+    const quantize::ConversionFacts& facts = conversion.facts();
+    line_.print(plan_text(facts));
     const double began = seconds();
     conversion.run(progress_of("writing"));
     const double took = seconds() - began;
     line_.say("{}: {} of {}, {} in {} ({}/s of input)\n", out_,
-              report::human_bytes(static_cast<double>(conversion.output_bytes())),
-              report::human_bytes(static_cast<double>(conversion.input_bytes())),
-              conversion.resumed().empty()
-                  ? std::string("written")
-                  : fmt::format("{} files were done before, the rest", conversion.resumed().size()),
-              report::human_time(took * 1e9),
-              report::human_bytes(static_cast<double>(conversion.input_bytes()) / took));
-    if (!conversion.spoiled().empty())
+              report::human_bytes(static_cast<double>(facts.output_bytes)),
+              report::human_bytes(static_cast<double>(facts.input_bytes)),
+              facts.resumed.empty() ? std::string("written")
+                                    : fmt::format("{} files were done before, the rest", facts.resumed.size()),
+              report::human_time(took * 1e9), report::human_bytes(static_cast<double>(facts.input_bytes) / took));
+    if (!facts.spoiled.empty())
       line_.say("{} weights have groups that became NaN, with a NaN or an infinity among their values: {}\n",
-                conversion.spoiled().size(), checkpoint::list_names(conversion.spoiled(), 4));
+                facts.spoiled.size(), checkpoint::list_names(facts.spoiled, 4));
     report::Table losses;
-    if (verify_ || conversion.plan().converts) losses = lost(conversion);
+    if (verify_ || facts.plan.converts) losses = lost(conversion);
     if (!losses.empty()) line_.print(report::to_text(losses, report::terminal_width()));
-    if (!json_.empty()) report::write_file(json_, report::to_text(json::value(report_of(conversion, losses))));
+    if (!json_.empty()) report::write_file(json_, report::to_text(json::value(report_of(facts, losses))));
     return ExitStatus::ok;
   }
 
@@ -177,17 +176,17 @@ class QuantizeCommand final : public Command {
     };
   }
 
-  std::string plan_text(const Conversion& conversion) const {
-    const quantize::Plan& plan = conversion.plan();
+  std::string plan_text(const quantize::ConversionFacts& facts) const {
+    const quantize::Plan& plan = facts.plan;
     std::string text = fmt::format("{} weights of {} become {}\n", plan.items(), in_, describe(*plan.format));
     std::map<std::string, std::vector<std::string>> kept;
     for (const quantize::Kept& one : plan.kept) kept[one.why].push_back(one.name);
     for (const auto& [why, names] : kept)
       text += fmt::format("  stays, {}: {}\n", why, checkpoint::list_names(names, 4));
     for (const std::string& entry : plan.unmatched) text += fmt::format("  --keep {} matches no weight\n", entry);
-    if (!conversion.left_behind().empty())
+    if (!facts.left_behind.empty())
       text += fmt::format("  not copied, weights of another form or links to no file: {}\n",
-                          checkpoint::list_names(conversion.left_behind(), 4));
+                          checkpoint::list_names(facts.left_behind, 4));
     return text;
   }
 
@@ -210,19 +209,19 @@ class QuantizeCommand final : public Command {
     return table;
   }
 
-  json::object report_of(const Conversion& conversion, const report::Table& losses) const {
+  json::object report_of(const quantize::ConversionFacts& facts, const report::Table& losses) const {
     json::array kept;
-    for (const quantize::Kept& one : conversion.plan().kept) kept.push_back({{"name", one.name}, {"why", one.why}});
+    for (const quantize::Kept& one : facts.plan.kept) kept.push_back({{"name", one.name}, {"why", one.why}});
     return {{"in", in_},
             {"out", out_},
-            {"format", describe(*conversion.plan().format)},
-            {"weights", conversion.plan().items()},
-            {"input_bytes", conversion.input_bytes()},
-            {"output_bytes", conversion.output_bytes()},
+            {"format", describe(*facts.plan.format)},
+            {"weights", facts.plan.items()},
+            {"input_bytes", facts.input_bytes},
+            {"output_bytes", facts.output_bytes},
             {"kept", kept},
-            {"not_copied", json::value_from(conversion.left_behind())},
-            {"resumed", json::value_from(conversion.resumed())},
-            {"not_finite", json::value_from(conversion.spoiled())},
+            {"not_copied", json::value_from(facts.left_behind)},
+            {"resumed", json::value_from(facts.resumed)},
+            {"not_finite", json::value_from(facts.spoiled)},
             {"layers", report::to_json(losses)}};
   }
 

@@ -123,7 +123,7 @@ bool holds_weights(std::string_view name) {
 
 }  // namespace
 
-struct Conversion::State {
+struct Conversion::State : ConversionFacts {
   explicit State(Request asked)
       : request(std::move(asked)), folder(open(request.in)), checkpoint(Checkpoint::open(request.in)) {
     if (!request.out.has_filename()) request.out = request.out.parent_path();  // "OUT/" is OUT
@@ -141,8 +141,8 @@ struct Conversion::State {
     plan = make_plan(checkpoint, request.format, request.keep, request.clips);
     if (request.threads == 0) request.threads = std::max(1u, std::thread::hardware_concurrency());
     for (const Shard& shard : plan.shards) {
-      for (const Task& task : tasks_of(shard, true)) all += bytes_of(task);
-      for (const Tensor& spec : specs_of(shard)) out_bytes += bytes_of_spec(spec);
+      for (const Task& task : tasks_of(shard, true)) input_bytes += bytes_of(task);
+      for (const Tensor& spec : specs_of(shard)) output_bytes += bytes_of_spec(spec);
     }
     find_rest();
   }
@@ -281,15 +281,15 @@ struct Conversion::State {
       request.encoder(x, task.rows, item.weight.k, out);
     else
       encode(scheme, x, task.rows, item.weight.k, amax, out);
-    writer.write_at(item.codes_name(), extent.codes_begin, out.codes);
+    writer.write_at(item.names().codes, extent.codes_begin, out.codes);
     if (scheme.quantized() && (task.first == 0 || scheme.grid.group_rows != 0))
-      writer.write_at(item.scale_name(), extent.scales_begin, out.scales);
+      writer.write_at(item.names().scale, extent.scales_begin, out.scales);
     if (task.first != 0) return;
     const auto write_one = [&](const std::string& name, float value) {
       writer.write_at(name, 0, std::as_bytes(std::span(&value, 1)));
     };
-    if (scheme.global) write_one(item.global_name(), global_scale(scheme, amax));
-    if (item.input_clip != 0) write_one(item.input_name(), item.format->input_scale(item.input_clip));
+    if (scheme.global) write_one(item.names().global, global_scale(scheme, amax));
+    if (item.input_clip != 0) write_one(item.names().input, item.format->input_scale(item.input_clip));
   }
 
   /// Names the weights of a file that is done of which a scale is no number, as a NaN or an infinity makes it.
@@ -300,8 +300,8 @@ struct Conversion::State {
       const Item& item = shard.items[i];
       const Scheme& scheme = item.format->scheme;
       if (!scheme.quantized()) return;
-      const Tensor& scales = file.at(item.scale_name());
-      bool whole = !scheme.global || std::isnormal(file.at(item.global_name()).element<float>(0));
+      const Tensor& scales = file.at(item.names().scale);
+      bool whole = !scheme.global || std::isnormal(file.at(item.names().global).element<float>(0));
       for (std::int64_t at = 0; whole && at < scales.elements(); ++at)
         whole = std::isfinite(numerics::load_as_f64(scheme.scale, scales.data.data(), at));
       const std::lock_guard lock(mutex);
@@ -350,7 +350,7 @@ struct Conversion::State {
   }
 
   void check_room() const {
-    std::uint64_t done = 0, need = out_bytes;
+    std::uint64_t done = 0, need = output_bytes;
     for (const std::string& name : resumed) done += fs::file_size(work() / name);
     for (const fs::path& file : rest) need += fs::file_size(request.in / file);
     need -= std::min(done, need);
@@ -386,8 +386,9 @@ struct Conversion::State {
     json::object map;
     for (const Shard& shard : plan.shards)
       for (const Tensor& spec : specs_of(shard)) map[spec.name] = shard.file->path().filename().string();
-    report::write_file(work() / folder.index.filename(),
-                       report::to_text(json::object{{"metadata", {{"total_size", out_bytes}}}, {"weight_map", map}}));
+    report::write_file(
+        work() / folder.index.filename(),
+        report::to_text(json::object{{"metadata", {{"total_size", output_bytes}}}, {"weight_map", map}}));
   }
 
   void copy_rest() const {
@@ -402,9 +403,6 @@ struct Conversion::State {
   checkpoint::Folder folder;
   Checkpoint checkpoint;
   json::object config;
-  Plan plan;
-  std::uint64_t all = 0, out_bytes = 0;
-  std::vector<std::string> resumed, left_behind, spoiled;
   std::vector<fs::path> rest;  ///< Files that come along as they are, by their paths in the folder.
   boost::interprocess::file_lock running;
 };
@@ -413,12 +411,7 @@ Conversion::Conversion(Request request)
     : state_(checkpoint::with_file_errors([&] { return std::make_unique<State>(std::move(request)); })) {}
 Conversion::~Conversion() = default;
 
-const Plan& Conversion::plan() const noexcept { return state_->plan; }
-std::uint64_t Conversion::input_bytes() const noexcept { return state_->all; }
-std::uint64_t Conversion::output_bytes() const noexcept { return state_->out_bytes; }
-const std::vector<std::string>& Conversion::resumed() const noexcept { return state_->resumed; }
-const std::vector<std::string>& Conversion::left_behind() const noexcept { return state_->left_behind; }
-const std::vector<std::string>& Conversion::spoiled() const noexcept { return state_->spoiled; }
+const ConversionFacts& Conversion::facts() const noexcept { return *state_; }
 
 void Conversion::run(const Progress& progress) {
   State& state = *state_;
@@ -436,7 +429,7 @@ void Conversion::run(const Progress& progress) {
       const auto advance = [&](std::uint64_t bytes) {
         const std::lock_guard lock(mutex);
         done += bytes;
-        if (progress) progress(done, state.all, name);
+        if (progress) progress(done, state.input_bytes, name);
       };
       if (!is_one_of(state.resumed, name)) {
         state.write_shard(shard, advance);
@@ -492,16 +485,16 @@ std::vector<LayerLoss> Conversion::verify(const Progress& progress) const {
         };
         std::span<const std::byte> scales;
         float global = 1;
-        if (scheme.quantized()) scales = part(file.at(item.scale_name()), extent.scales_begin, extent.scales);
-        if (scheme.global) global = file.at(item.global_name()).element<float>(0);
-        decode(scheme, part(file.at(item.codes_name()), extent.codes_begin, extent.codes), scales, task.rows,
+        if (scheme.quantized()) scales = part(file.at(item.names().scale), extent.scales_begin, extent.scales);
+        if (scheme.global) global = file.at(item.names().global).element<float>(0);
+        decode(scheme, part(file.at(item.names().codes), extent.codes_begin, extent.codes), scales, task.rows,
                item.weight.k, global, y);
         loss.add(x, y);
       }
       const std::lock_guard lock(mutex);
       if (task.item != nullptr) losses[place.at(task.item)].loss.add(loss);
       done += bytes_of(task);
-      if (progress) progress(done, state.all, file.path().filename());
+      if (progress) progress(done, state.input_bytes, file.path().filename());
     });
   }
   return losses;

@@ -31,6 +31,18 @@ struct LayerLoss {
   Loss loss;
 };
 
+/// What is converted, and what a run has found.
+struct ConversionFacts {
+  Plan plan;
+  std::uint64_t input_bytes = 0, output_bytes = 0;  ///< Bytes of all tensors.
+  std::vector<std::string> resumed;                 ///< Files of an earlier run that are kept.
+  /// What stays behind of the folder and its own folders: files that hold weights of another form, links to folders
+  /// and to nothing.
+  std::vector<std::string> left_behind;
+  /// After run(): weights with a NaN or an infinity, of which whole groups have become NaN.
+  std::vector<std::string> spoiled;
+};
+
 class Conversion {
  public:
   /// Opens the input and plans. Throws checkpoint::Error: what cannot be read; OUT that is there, or inside of IN.
@@ -39,15 +51,7 @@ class Conversion {
   Conversion(const Conversion&) = delete;
   Conversion& operator=(const Conversion&) = delete;
 
-  const Plan& plan() const noexcept;
-  std::uint64_t input_bytes() const noexcept;   ///< Bytes of all input tensors.
-  std::uint64_t output_bytes() const noexcept;  ///< Bytes of all output tensors.
-  /// Files of an earlier run that are kept; what stays behind of the folder and its own folders: files that hold
-  /// weights of another form, links to folders and to nothing.
-  const std::vector<std::string>& resumed() const noexcept;
-  const std::vector<std::string>& left_behind() const noexcept;
-  /// After run(): weights with a NaN or an infinity, of which whole groups have become NaN.
-  const std::vector<std::string>& spoiled() const noexcept;
+  const ConversionFacts& facts() const noexcept;
 
   /// Writes OUT. Throws checkpoint::Error: no room on the disk, another wish's OUT.part, another run that is at it, a
   /// file that cannot be written.

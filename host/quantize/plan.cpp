@@ -295,11 +295,12 @@ std::vector<Tensor> Item::specs() const {
   };
   const Scheme& scheme = format->scheme;
   const std::int64_t codes = scheme.code == DType::e2m1 ? weight.k / 2 : weight.k;
-  add(codes_name(), format->codes_type(), {weight.n, codes});
-  if (scheme.quantized()) add(scale_name(), format->scale_type(), format->scale_shape(weight.n, weight.k));
+  const TensorNames tensors = names();
+  add(tensors.codes, tensors.codes_type, {weight.n, codes});
+  if (scheme.quantized()) add(tensors.scale, tensors.scale_type, format->scale_shape(weight.n, weight.k));
   const std::vector<std::int64_t> one = format->input_shape();
-  if (scheme.global) add(global_name(), "F32", one);
-  if (input_clip != 0) add(input_name(), "F32", one);
+  if (scheme.global) add(tensors.global, "F32", one);
+  if (input_clip != 0) add(tensors.input, "F32", one);
   return all;
 }
 

@@ -29,15 +29,9 @@ struct Item {
   std::string fused;     ///< Weights of one name share a global scale, since engines make one matrix of them.
   float input_clip = 0;  ///< Calibrated; 0: no static scale.
 
-  std::string codes_name() const { return tensor_name(format->codes_leaf()); }
-  std::string scale_name() const { return tensor_name(format->scale_leaf()); }
-  std::string global_name() const { return tensor_name(format->global_leaf()); }
-  std::string input_name() const { return tensor_name(format->input_leaf()); }
+  TensorNames names() const { return format->names_of(name); }
   /// Its tensors in the result, without their bytes.
   std::vector<checkpoint::Tensor> specs() const;
-
- private:
-  std::string tensor_name(std::string_view leaf) const { return name + "." + std::string(leaf); }
 };
 
 /// A file of the input, and of the result under the same name.

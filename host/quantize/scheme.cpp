@@ -105,26 +105,17 @@ json::object input_args(const Format& format, bool static_inputs) {
 
 }  // namespace
 
-std::string_view Format::codes_leaf() const noexcept {
-  return scheme.code == DType::e2m1 && dialect == Dialect::compressed_tensors ? "weight_packed" : "weight";
-}
-std::string_view Format::scale_leaf() const noexcept {
-  return dialect == Dialect::fp8 ? "weight_scale_inv" : "weight_scale";
-}
-std::string_view Format::global_leaf() const noexcept {
-  return dialect == Dialect::modelopt ? "weight_scale_2" : "weight_global_scale";
-}
-std::string_view Format::codes_type() const noexcept {
-  return scheme.code == DType::e2m1 ? "U8" : numerics::file_name_of(scheme.code);
-}
-std::string_view Format::scale_type() const noexcept {
-  const bool bytes = scheme.scale == DType::e8m0 && dialect != Dialect::fp8;
-  return bytes ? "U8" : numerics::file_name_of(scheme.scale);
-}
-
-std::string_view Format::input_leaf() const noexcept {
-  if (scheme.global && dialect == Dialect::compressed_tensors) return "input_global_scale";
-  return dialect == Dialect::fp8 ? "activation_scale" : "input_scale";
+TensorNames Format::names_of(const std::string& module) const {
+  const bool ct = dialect == Dialect::compressed_tensors, four_bits = scheme.code == DType::e2m1;
+  const bool exponents = scheme.scale == DType::e8m0 && dialect != Dialect::fp8;
+  return {.codes = module + (four_bits && ct ? ".weight_packed" : ".weight"),
+          .scale = module + (dialect == Dialect::fp8 ? ".weight_scale_inv" : ".weight_scale"),
+          .global = module + (dialect == Dialect::modelopt ? ".weight_scale_2" : ".weight_global_scale"),
+          .input = module + (scheme.global && ct       ? ".input_global_scale"
+                             : dialect == Dialect::fp8 ? ".activation_scale"
+                                                       : ".input_scale"),
+          .codes_type = four_bits ? "U8" : numerics::file_name_of(scheme.code),
+          .scale_type = exponents ? "U8" : numerics::file_name_of(scheme.scale)};
 }
 
 float Format::input_scale(float clip) const noexcept {

@@ -36,22 +36,22 @@ struct Scheme {
   bool operator==(const Scheme&) const = default;
 };
 
+/// A layer's tensors in a file: their names ("q_proj.weight_packed", "q_proj.weight_scale_inv"), `input` being the
+/// static scale of the activations; and the element types of codes and scales ("F8_E4M3", "U8").
+struct TensorNames {
+  std::string codes, scale, global, input;
+  std::string_view codes_type, scale_type;
+};
+
 /// A scheme as a folder has it.
 struct Format {
   Scheme scheme;
   std::string name;  ///< "block", "channel", "tensor", "mxfp8", "mxfp4", "nvfp4"; "none": not quantised.
   Dialect dialect = Dialect::fp8;
 
-  /// What stands after "<layer>.", or of stacked experts after their name: "weight_packed", "weight_scale_inv".
-  std::string_view codes_leaf() const noexcept;
-  std::string_view scale_leaf() const noexcept;
-  std::string_view global_leaf() const noexcept;
-  /// The element type of codes and of scales in the file: "F8_E4M3", "U8".
-  std::string_view codes_type() const noexcept;
-  std::string_view scale_type() const noexcept;
-  /// The static scale of the activations: its leaf ("activation_scale", "input_global_scale"), its value where
-  /// `clip` is the largest magnitude that is to be told from larger ones, and its shape.
-  std::string_view input_leaf() const noexcept;
+  TensorNames names_of(const std::string& module) const;
+  /// The static scale of the activations where `clip` is the largest magnitude that is to be told from larger ones,
+  /// and its shape.
   float input_scale(float clip) const noexcept;
   std::vector<std::int64_t> input_shape() const;
   /// Throws std::invalid_argument where the format needs static scales and has none, or the reverse.

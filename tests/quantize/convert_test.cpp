@@ -167,7 +167,8 @@ TEST(QuantizeFolder, WhatIsNoWeightComesAlong) {
   checkpoint::write_file(model.dir / "pooling/model.safetensors", "of another model");
   const TempDir dir;
   Conversion conversion(request(model.dir.path(), dir / "out", {.scheme = "block"}));
-  EXPECT_EQ(conversion.left_behind(), (std::vector<std::string>{"pooling/model.safetensors", "pytorch_model.bin"}));
+  EXPECT_EQ(conversion.facts().left_behind,
+            (std::vector<std::string>{"pooling/model.safetensors", "pytorch_model.bin"}));
   conversion.run({});
   EXPECT_EQ(files_of(dir / "out"),
             (std::set<std::string>{"config.json", "model.safetensors", "pooling/config.json", "tokenizer.json"}));
@@ -199,7 +200,7 @@ TEST(QuantizeFolder, FilesOfACacheOfLinksComeAlongUnderTheirNames) {
   fs::create_symlink("../../blobs/never_fetched", dir / "cache/snapshots/main/chat_template.jinja");
   fs::create_directory_symlink("..", dir / "cache/snapshots/main/others");
   Conversion conversion(request(dir / "cache/snapshots/main", dir / "quantised/here/out/", {.scheme = "block"}));
-  EXPECT_EQ(conversion.left_behind(), (std::vector<std::string>{"chat_template.jinja", "others"}));
+  EXPECT_EQ(conversion.facts().left_behind, (std::vector<std::string>{"chat_template.jinja", "others"}));
   conversion.run({});
   EXPECT_EQ(files_of(dir / "quantised"),
             (std::set<std::string>{"here/out/config.json", "here/out/model.safetensors", "here/out/tokenizer.json"}));
@@ -217,7 +218,7 @@ TEST(QuantizeFolder, NamesTheWeightsThatANonFiniteValueSpoils) {
     conversion.run({});
     std::vector<std::string> want = {"a.q_proj"};
     if (scheme == std::string("nvfp4")) want.insert(want.begin(), "a.k_proj");  // they have one global scale
-    EXPECT_EQ(conversion.spoiled(), want) << scheme;
+    EXPECT_EQ(conversion.facts().spoiled, want) << scheme;
     EXPECT_EQ(conversion.verify({})[2].loss.nonfinite, 0) << scheme;
   }
 }
@@ -230,7 +231,7 @@ TEST(QuantizeFolder, ComesBackAsBf16AndGoesFromOneFormatToAnother) {
   const std::vector<float> before = values(fp8.layer(kLayer + "down_proj"));
   {
     Conversion back(request(dir / "fp8", dir / "bf16", {.scheme = "none"}));
-    EXPECT_TRUE(back.plan().converts);
+    EXPECT_TRUE(back.facts().plan.converts);
     back.run({});
     for (const LayerLoss& one : back.verify({})) EXPECT_GT(one.loss.snr_db(), 50) << one.name;  // of rounding to bf16
   }
@@ -342,7 +343,7 @@ TEST(QuantizeFolder, ALaterRunKeepsWhatIsDoneAndTheSameWishesOnly) {
                            {"other options", "remove it first"});
   Conversion again(request(model.dir.path(), out, {.scheme = "block"}));
   again.run({});
-  EXPECT_EQ(again.resumed(), std::vector<std::string>{"model.safetensors"});
+  EXPECT_EQ(again.facts().resumed, std::vector<std::string>{"model.safetensors"});
   EXPECT_FALSE(fs::exists(part));
   EXPECT_FALSE(fs::exists(out / "model.safetensors.0123.partial"));
   EXPECT_EQ(read_file(out / "config.json"), read_file(dir / "whole/config.json"));
