@@ -192,24 +192,6 @@ std::shared_ptr<backend::Gemm> Device::create_gemm(const backend::GemmDesc& desc
   return std::make_shared<Gemm>(context_, std::move(choice));
 }
 
-std::shared_ptr<backend::Quantize> Device::create_quantize(const backend::QuantizeDesc& desc) {
-  backend::refuse_not_yet(desc.code, desc.scale, "x");
-  return make_quantizer(context(), desc);
-}
-
-std::shared_ptr<backend::Route> Device::create_route(const backend::RouteDesc& desc) {
-  return make_router(context(), desc);
-}
-
-std::shared_ptr<backend::Activate> Device::create_activate(const backend::ActivateDesc& desc) {
-  backend::refuse_not_yet(desc);
-  return make_activation(context(), desc);
-}
-
-std::shared_ptr<backend::Combine> Device::create_combine(const backend::CombineDesc& desc) {
-  return make_combiner(context(), desc);
-}
-
 std::shared_ptr<backend::Sequence> Device::create_sequence(std::vector<backend::RecordedCall> calls) {
   return fuse_experts(context(), std::move(calls));
 }

@@ -1,9 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-// The operations beside products, one file each: a quantiser of matrices (quantize.cpp), and the steps of a layer of
-// experts, whose rules are those of numerics/experts.h: router.cpp, activation.cpp, combiner.cpp.
+// What the operations beside products are made of. A file each makes one, as a method of the device: a quantiser of
+// matrices (quantize.cpp), and the steps of a layer of experts, whose rules are those of numerics/experts.h:
+// router.cpp, activation.cpp, combiner.cpp.
 #pragma once
 
 #include "backends/opencl/objects.h"
+#include "backends/opencl/step.h"
 
 namespace ironcl::opencl {
 
@@ -21,11 +23,35 @@ using DescribedQuantize = Described<backend::QuantizeArgs, backend::QuantizeDesc
 using DescribedRoute = Described<backend::RouteArgs, backend::RouteDesc>;
 using DescribedCombine = Described<backend::CombineArgs, backend::CombineDesc>;
 
-// Each builds its kernels. All throw unsupported with what would be accepted.
-std::shared_ptr<backend::Quantize> make_quantizer(ContextPtr context, const backend::QuantizeDesc& desc);
-std::shared_ptr<backend::Route> make_router(ContextPtr context, const backend::RouteDesc& desc);
-std::shared_ptr<backend::Activate> make_activation(ContextPtr context, const backend::ActivateDesc& desc);
-std::shared_ptr<backend::Combine> make_combiner(ContextPtr context, const backend::CombineDesc& desc);
+/// An operation out of `run`, which launches a call that has rows, or tokens: `count`.
+template <class Args, class Desc, class Run>
+class RunOperation final : public Described<Args, Desc> {
+ public:
+  RunOperation(ContextPtr context, const Desc& desc, const char* doing, std::int64_t Args::*count, Run run)
+      : Described<Args, Desc>(desc),
+        context_(std::move(context)),
+        doing_(doing),
+        count_(count),
+        run_(std::move(run)) {}
+  std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue, const Args& args) override {
+    return guarded(doing_, [&] {
+      Call call(args.*count_, context_, queue, args.wait, args.wants_event);
+      if (call.m != 0) run_(call, args);
+      return call.done();
+    });
+  }
+
+ private:
+  ContextPtr context_;
+  std::string doing_;  ///< For messages.
+  std::int64_t Args::*count_;
+  Run run_;
+};
+template <class Args, class Desc, class Run>
+std::shared_ptr<backend::Operation<Args>> operation(ContextPtr context, const Desc& desc, const char* doing,
+                                                    std::int64_t Args::*count, Run run) {
+  return std::make_shared<RunOperation<Args, Desc, Run>>(std::move(context), desc, doing, count, std::move(run));
+}
 
 /// A sequence, in which the calls of a layer of experts for few tokens are one launch where the device runs that
 /// (fused_experts.cpp).

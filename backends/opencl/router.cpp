@@ -2,6 +2,7 @@
 // A router on the device: the experts of each token (cl/choose_experts.cl), and rows sorted by expert
 // (cl/sort_rows.cl).
 #include "backends/opencl/arguments.h"
+#include "backends/opencl/device.h"
 #include "backends/opencl/elements.h"
 #include "backends/opencl/operations.h"
 #include "backends/opencl/step.h"
@@ -129,8 +130,8 @@ class Router final : public DescribedRoute {
 
 }  // namespace
 
-std::shared_ptr<backend::Route> make_router(ContextPtr context, const backend::RouteDesc& desc) {
-  return std::make_shared<Router>(std::move(context), desc);
+std::shared_ptr<backend::Route> Device::create_route(const backend::RouteDesc& desc) {
+  return std::make_shared<Router>(context(), desc);
 }
 
 }  // namespace ironcl::opencl

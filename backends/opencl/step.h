@@ -4,6 +4,7 @@
 #pragma once
 
 #include <array>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -22,6 +23,7 @@ namespace ironcl::opencl {
 enum class Source {
   none,
   a,
+  up,  ///< Beside the gates in `a`, of an activation by itself.
   a_scale,
   a_codes,
   a_code_scales,
@@ -33,7 +35,7 @@ enum class Source {
   counter,
   workspace
 };
-inline constexpr std::size_t kSources = 12;
+inline constexpr std::size_t kSources = 13;
 
 /// A place in memory as the plan knows it: before there are buffers.
 struct Place {
@@ -137,6 +139,39 @@ class Step {
   /// Builds the step's kernels. Steps of a plan are built at the same time, each on a thread.
   virtual void build(ProgramBuilder& builder) = 0;
   virtual void launch(Call& call) = 0;
+};
+
+/// A step of one kernel: `constants` binds what is constant of its plan; `run` binds what a call changes, and
+/// launches.
+class KernelStep final : public Step {
+ public:
+  using Constants = std::function<void(cl::Kernel&)>;
+  using Run = std::function<void(cl::Kernel&, Call&)>;
+
+  /// `file` of cl/, which has `kernel`; `options` of the compiler.
+  KernelStep(std::string name, std::string file, std::string kernel, Defines defines, std::string options,
+             Constants constants, Run run)
+      : name_(std::move(name)),
+        file_(std::move(file)),
+        kernel_name_(std::move(kernel)),
+        defines_(std::move(defines)),
+        options_(std::move(options)),
+        constants_(std::move(constants)),
+        run_(std::move(run)) {}
+  std::string name() const override { return name_; }
+  void build(ProgramBuilder& builder) override {
+    kernel_ = cl::Kernel(builder.build(file_, defines_, options_), kernel_name_.c_str());
+    constants_(kernel_);
+  }
+  void launch(Call& call) override { run_(kernel_, call); }
+
+ private:
+  std::string name_, file_, kernel_name_;
+  Defines defines_;
+  std::string options_;
+  Constants constants_;
+  Run run_;
+  cl::Kernel kernel_;
 };
 
 /// A step, and what it leaves behind.

@@ -9,12 +9,56 @@ namespace ironcl::opencl {
 using backend::DType;
 using numerics::Size;
 
-namespace {
+std::unique_ptr<Step> activate_step(const backend::ActivateDesc& desc, const Features& features, const Place& gate,
+                                    const Place& up, const Place& y, const Place& scales) {
+  const std::int64_t lanes = lanes_of(features, 64), rows_of_each = std::max<std::int64_t>(desc.rows, 1);
+  const std::int64_t stacked = desc.grouping == backend::Grouping::masked ? desc.matrices : 1;
+  expect_countable("columns", desc.cols);
+  expect_countable("rows", desc.rows);
+  expect_fits(features, "gate", Size(rows_of_each) * stacked * desc.gate_ld * numerics::size_of(desc.x));
+  // Columns that a work-group makes at once; of an unquantised Y so many that it is not all overhead.
+  constexpr std::int64_t kColumnsAtOnce = 512;
+  const bool codes = numerics::is_quantized(desc.y);
+  const std::int64_t group_cols = codes ? desc.scale.grid.group_cols : kColumnsAtOnce;
+  Defines defines =
+      codes ? quantizer_defines(features, DType::f32, desc.y, desc.quantizer) : device_defines(features);
+  defines["LANES"] = std::to_string(lanes);
+  defines["X_TYPE"] = kernel_number(desc.x);
+  if (!codes) {
+    defines["CODE"] = "0";
+    defines["Y_TYPE"] = kernel_number(desc.y);
+  }
+  defines["ACTIVATION"] = std::to_string(static_cast<std::uint32_t>(desc.activation));
+  defines["GROUP_COLS"] = std::to_string(reach(group_cols));
+  defines["GROUPED"] = std::to_string(static_cast<std::uint32_t>(desc.grouping));
+  const auto bind_constants = [desc](cl::Kernel& kernel) {
+    bind<ActivateArg::cols>(kernel, desc.cols);
+    bind<ActivateArg::matrices>(kernel, std::max<std::int64_t>(1, desc.matrices));
+    bind<ActivateArg::limit>(kernel, desc.limit);
+    bind<ActivateArg::floor_bits>(kernel, std::bit_cast<cl_uint>(desc.quantizer.amax_floor));
+    bind<ActivateArg::ld_gate>(kernel, desc.gate_ld);
+    bind<ActivateArg::ld_up>(kernel, desc.up_ld);
+    bind<ActivateArg::ldy>(kernel, desc.y_ld);
+    bind<ActivateArg::lds>(kernel, desc.scale.ld);
+  };
+  // Work-groups take units in turn, so that rows which nobody has cost next to nothing.
+  const std::int64_t most = features.compute_units * (lanes == 1 ? 8 : 64);
+  const std::int64_t groups = group_cols == 0 ? 1 : numerics::ceil_div(desc.cols, group_cols);
+  const auto run = [=](cl::Kernel& kernel, Call& call) {
+    bind<ActivateArg::rows>(kernel, call.m);
+    bind_memory<ActivateArg::gate>(kernel, call.at(gate), numerics::size_of(desc.x));
+    bind_memory<ActivateArg::up>(kernel, call.at(up), numerics::size_of(desc.x));
+    bind_memory<ActivateArg::y>(kernel, call.at(y), numerics::size_of(desc.y));
+    bind_memory<ActivateArg::scales>(kernel, call.at(scales), 4);
+    bind_memory<ActivateArg::counts>(kernel, call.at({Source::matrix_rows, 0}), 4);
+    call.launch(kernel, std::min((Size(call.m) * stacked * groups).value(), most), 1, lanes);
+  };
+  // The same options for every type of y: they say how divisions round, and codes are those of the f32 values.
+  return std::make_unique<KernelStep>("activate D", "activate.cl", "activate", std::move(defines),
+                                      quantizer_options(features), bind_constants, run);
+}
 
-/// Of an unquantised Y: long enough that a work-group is not all overhead.
-constexpr std::int64_t kColumnsAtOnce = 512;
-
-backend::ActivateDesc desc_of(const Operand& totals, const Operand& d, const PlanContext& plan) {
+std::unique_ptr<Step> activate_d_step(const Operand& totals, const Operand& d, const PlanContext& plan) {
   const Problem& p = plan.problem;
   backend::ActivateDesc desc;
   desc.rows = p.m;
@@ -29,87 +73,9 @@ backend::ActivateDesc desc_of(const Operand& totals, const Operand& d, const Pla
   desc.matrices = p.matrices;
   desc.scale = {d.scale, d.grid, d.scale_ld};
   desc.quantizer = p.d_quantizer;
-  return desc;
-}
-
-class ActivateD final : public Step {
- public:
-  ActivateD(const Operand& totals, const Operand& d, const PlanContext& plan)
-      : totals_(totals.data),
-        up_(totals.data),
-        y_(d.data),
-        scales_(d.scales),
-        kernel_(plan.features, desc_of(totals, d, plan)) {
-    up_.at += static_cast<std::uint64_t>(plan.problem.d_cols()) * numerics::size_of(totals.element);
-  }
-  std::string name() const override { return "activate D"; }
-  void build(ProgramBuilder& builder) override { kernel_.build(builder); }
-  void launch(Call& call) override {
-    kernel_.launch(call, call.m, call.at(totals_), call.at(up_), call.at(y_), call.at(scales_),
-                   call.at({Source::matrix_rows, 0}));
-  }
-
- private:
-  Place totals_, up_, y_, scales_;
-  ActivateKernel kernel_;
-};
-
-}  // namespace
-
-ActivateKernel::ActivateKernel(const Features& features, const backend::ActivateDesc& desc)
-    : features_(features),
-      desc_(desc),
-      group_cols_(numerics::is_quantized(desc.y) ? desc.scale.grid.group_cols : kColumnsAtOnce),
-      lanes_(lanes_of(features, 64)) {
-  expect_countable("columns", desc.cols);
-  expect_countable("rows", desc.rows);
-  expect_fits(features, "gate",
-              Size(std::max<std::int64_t>(desc.rows, 1)) * (masked() ? desc.matrices : 1) * desc.gate_ld *
-                  numerics::size_of(desc.x));
-}
-
-void ActivateKernel::build(ProgramBuilder& builder) {
-  const bool codes = numerics::is_quantized(desc_.y);
-  Defines defines =
-      codes ? quantizer_defines(features_, DType::f32, desc_.y, desc_.quantizer) : device_defines(features_);
-  defines["LANES"] = std::to_string(lanes_);
-  defines["X_TYPE"] = kernel_number(desc_.x);
-  if (!codes) {
-    defines["CODE"] = "0";
-    defines["Y_TYPE"] = kernel_number(desc_.y);
-  }
-  defines["ACTIVATION"] = std::to_string(static_cast<std::uint32_t>(desc_.activation));
-  defines["GROUP_COLS"] = std::to_string(reach(group_cols_));
-  defines["GROUPED"] = std::to_string(static_cast<std::uint32_t>(desc_.grouping));
-  // The same options for every type of y: they say how divisions round, and codes are those of the f32 values.
-  kernel_ = cl::Kernel(builder.build("activate.cl", defines, quantizer_options(features_)), "activate");
-  bind<ActivateArg::cols>(kernel_, desc_.cols);
-  bind<ActivateArg::matrices>(kernel_, std::max<std::int64_t>(1, desc_.matrices));
-  bind<ActivateArg::limit>(kernel_, desc_.limit);
-  bind<ActivateArg::floor_bits>(kernel_, std::bit_cast<cl_uint>(desc_.quantizer.amax_floor));
-  bind<ActivateArg::ld_gate>(kernel_, desc_.gate_ld);
-  bind<ActivateArg::ld_up>(kernel_, desc_.up_ld);
-  bind<ActivateArg::ldy>(kernel_, desc_.y_ld);
-  bind<ActivateArg::lds>(kernel_, desc_.scale.ld);
-}
-
-void ActivateKernel::launch(Launcher& call, std::int64_t rows, const Memory& gate, const Memory& up, const Memory& y,
-                            const Memory& scales, const Memory& counts) {
-  bind<ActivateArg::rows>(kernel_, rows);
-  bind_memory<ActivateArg::gate>(kernel_, gate, numerics::size_of(desc_.x));
-  bind_memory<ActivateArg::up>(kernel_, up, numerics::size_of(desc_.x));
-  bind_memory<ActivateArg::y>(kernel_, y, numerics::size_of(desc_.y));
-  bind_memory<ActivateArg::scales>(kernel_, scales, 4);
-  bind_memory<ActivateArg::counts>(kernel_, counts, 4);
-  // Work-groups take units in turn, so that rows which nobody has cost next to nothing.
-  const std::int64_t groups = group_cols_ == 0 ? 1 : numerics::ceil_div(desc_.cols, group_cols_);
-  const std::int64_t units = (Size(rows) * (masked() ? desc_.matrices : 1) * groups).value();
-  const std::int64_t most = features_.compute_units * (lanes_ == 1 ? 8 : 64);
-  call.launch(kernel_, std::min(units, most), 1, lanes_);
-}
-
-std::unique_ptr<Step> activate_d_step(const Operand& totals, const Operand& d, const PlanContext& plan) {
-  return std::make_unique<ActivateD>(totals, d, plan);
+  Place up = totals.data;
+  up.at += static_cast<std::uint64_t>(p.d_cols()) * numerics::size_of(totals.element);
+  return activate_step(desc, plan.features, totals.data, up, d.data, d.scales);
 }
 
 }  // namespace ironcl::opencl

@@ -8,80 +8,58 @@
 namespace ironcl::opencl {
 namespace {
 
-class QuantizeRows final : public Step {
- public:
-  /// `of`: the plan whose D this is; null: it is no D.
-  QuantizeRows(const RowQuantizer& how, const Features& f, const Place& x, const Place& codes, const Place& scales,
-               const PlanContext* of = nullptr)
-      : how_(how),
-        work_(how.grid),
-        of_(of != nullptr ? &of->problem : nullptr),
-        x_(x),
-        codes_(codes),
-        scales_(scales),
-        lanes_(lanes_of(f, 64)),
-        defines_(quantizer_defines(f, how.source, how.code, how.quantizer)),
-        options_(quantizer_options(f)) {
-    defines_["LANES"] = std::to_string(lanes_);
-    defines_["SCALE_TYPE"] = kernel_number(how.scale);
-    if (how.quantizer.given) {
-      defines_["GIVEN_ROWS"] = std::to_string(reach(how.grid.group_rows));
-      defines_["GIVEN_COLS"] = std::to_string(reach(how.grid.group_cols));
-      constexpr std::int64_t kShare = 256;
-      work_ = {1, how.grid.group_cols != 0 ? how.grid.group_cols : kShare};
-    }
-    if (of == nullptr) return;
-    places_.emplace(Operand{}, *of);
-    places_->define(defines_);
-    tile_rows_ = of->scheduled_rows;
+/// `of`: the plan whose D this is; null: it is no D.
+std::unique_ptr<Step> quantizing_step(const RowQuantizer& how, const Features& f, const Place& x, const Place& codes,
+                                      const Place& scales, const PlanContext* of) {
+  const std::int64_t lanes = lanes_of(f, 64);
+  numerics::ScaleGrid work = how.grid;  // What a work-group does: a scale group, or a share of one that is given.
+  Defines defines = quantizer_defines(f, how.source, how.code, how.quantizer);
+  defines["LANES"] = std::to_string(lanes);
+  defines["SCALE_TYPE"] = kernel_number(how.scale);
+  if (how.quantizer.given) {
+    defines["GIVEN_ROWS"] = std::to_string(reach(how.grid.group_rows));
+    defines["GIVEN_COLS"] = std::to_string(reach(how.grid.group_cols));
+    constexpr std::int64_t kShare = 256;
+    work = {1, how.grid.group_cols != 0 ? how.grid.group_cols : kShare};
   }
-
-  std::string name() const override { return of_ != nullptr ? "quantize D" : "quantize rows"; }
-
-  void build(ProgramBuilder& builder) override {
-    kernel_ = cl::Kernel(builder.build("quantize.cl", defines_, options_), "quantize");
-    bind<QuantizeArg::k>(kernel_, how_.k);
-    bind<QuantizeArg::k_fill>(kernel_, how_.fill != 0 ? how_.fill : how_.code_ld);
-    bind<QuantizeArg::group_rows>(kernel_, reach(work_.group_rows));
-    bind<QuantizeArg::group_cols>(kernel_, reach(work_.group_cols));
-    bind<QuantizeArg::floor_bits>(kernel_, std::bit_cast<cl_uint>(how_.quantizer.amax_floor));
-    bind<QuantizeArg::ldx>(kernel_, how_.ld);
-    bind<QuantizeArg::ldq>(kernel_, how_.code_ld);
-    bind<QuantizeArg::lds>(kernel_, how_.scale_ld != 0 ? how_.scale_ld : how_.grid.scale_cols(how_.k));
+  std::optional<RowPlaces> places;
+  if (of != nullptr) {
+    places.emplace(Operand{}, *of);
+    places->define(defines);
   }
-
-  void launch(Call& call) override {
-    if (!call.has(codes_.source)) return;
-    const std::int64_t rows = of_ != nullptr ? call.m : call.a_rows, width = work_.scale_cols(how_.k);
-    bind<QuantizeArg::m>(kernel_, rows);
-    bind_memory<QuantizeArg::x>(kernel_, call.at(x_), numerics::size_of(how_.source));
-    bind_memory<QuantizeArg::q>(kernel_, call.at(codes_), 1);
-    bind_memory<QuantizeArg::scales>(kernel_, call.at(scales_), numerics::size_of(how_.scale));
-    if (places_) places_->bind_schedule(kernel_, kCountOf<QuantizeArg>, call);
-    const bool scheduled = of_ != nullptr && of_->grouped();
-    call.launch(kernel_, width,
-                scheduled ? at_once(*of_, most_tiles(*of_, rows, tile_rows_), width) : work_.scale_rows(rows),
-                lanes_);
-  }
-
- private:
-  RowQuantizer how_;
-  numerics::ScaleGrid work_;  ///< What a work-group does: a scale group, or where scales are given a share of one.
-  const Problem* of_;
-  std::optional<RowPlaces> places_;
-  std::int64_t tile_rows_ = 0;
-  Place x_, codes_, scales_;
-  std::int64_t lanes_;
-  Defines defines_;
-  std::string options_;
-  cl::Kernel kernel_;
-};
+  const auto bind_constants = [how, work](cl::Kernel& kernel) {
+    bind<QuantizeArg::k>(kernel, how.k);
+    bind<QuantizeArg::k_fill>(kernel, how.fill != 0 ? how.fill : how.code_ld);
+    bind<QuantizeArg::group_rows>(kernel, reach(work.group_rows));
+    bind<QuantizeArg::group_cols>(kernel, reach(work.group_cols));
+    bind<QuantizeArg::floor_bits>(kernel, std::bit_cast<cl_uint>(how.quantizer.amax_floor));
+    bind<QuantizeArg::ldx>(kernel, how.ld);
+    bind<QuantizeArg::ldq>(kernel, how.code_ld);
+    bind<QuantizeArg::lds>(kernel, how.scale_ld != 0 ? how.scale_ld : how.grid.scale_cols(how.k));
+  };
+  const auto run = [how, work, places, x, codes, scales, lanes](cl::Kernel& kernel, Call& call) {
+    if (!call.has(codes.source)) return;
+    const std::int64_t rows = places ? call.m : call.a_rows, width = work.scale_cols(how.k);
+    bind<QuantizeArg::m>(kernel, rows);
+    bind_memory<QuantizeArg::x>(kernel, call.at(x), numerics::size_of(how.source));
+    bind_memory<QuantizeArg::q>(kernel, call.at(codes), 1);
+    bind_memory<QuantizeArg::scales>(kernel, call.at(scales), numerics::size_of(how.scale));
+    if (places) places->bind_schedule(kernel, kCountOf<QuantizeArg>, call);
+    const std::int64_t height =
+        places && places->scheduled
+            ? at_once(places->problem, most_tiles(places->problem, rows, places->tile_rows), width)
+            : work.scale_rows(rows);
+    call.launch(kernel, width, height, lanes);
+  };
+  return std::make_unique<KernelStep>(of != nullptr ? "quantize D" : "quantize rows", "quantize.cl", "quantize",
+                                      std::move(defines), quantizer_options(f), bind_constants, run);
+}
 
 }  // namespace
 
 std::unique_ptr<Step> quantize_rows_step(const RowQuantizer& how, const Features& features, const Place& x,
                                          const Place& codes, const Place& scales) {
-  return std::make_unique<QuantizeRows>(how, features, x, codes, scales);
+  return quantizing_step(how, features, x, codes, scales, nullptr);
 }
 
 std::unique_ptr<Step> quantize_d_step(const Operand& d, const PlanContext& plan) {
@@ -96,8 +74,7 @@ std::unique_ptr<Step> quantize_d_step(const Operand& d, const PlanContext& plan)
                          .fill = p.d_cols(),
                          .scale_ld = p.d_scale.ld,
                          .scale = p.d_scale.dtype};
-  return std::make_unique<QuantizeRows>(how, plan.features, d.data, Place{Source::d, 0}, Place{Source::d_scale, 0},
-                                        &plan);
+  return quantizing_step(how, plan.features, d.data, {Source::d, 0}, {Source::d_scale, 0}, &plan);
 }
 
 StepResult quantize_rows(const Operand& x, std::int64_t code_ld, const PlanContext& plan) {

@@ -4,55 +4,34 @@
 #include "backends/opencl/steps/steps.h"
 
 namespace ironcl::opencl {
-namespace {
-
-class ScheduleRows final : public Step {
- public:
-  ScheduleRows(const ScheduleShape& shape, const PlanContext& plan)
-      : shape_(shape),
-        problem_(plan.problem),
-        schedule_(plan.scheduled),
-        lanes_(std::min<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(plan.problem.matrices)),
-                                      lanes_of(plan.features, 256))) {}
-
-  std::string name() const override { return "schedule rows"; }
-
-  void build(ProgramBuilder& builder) override {
-    Defines defines{{"LANES", std::to_string(lanes_)}};
-    if (shape_.even) defines["EVEN_TILES"] = "1";
-    const ScheduleLists lists(problem_, problem_.m, shape_);
-    kernel_ = cl::Kernel(builder.build("schedule.cl", defines), "schedule");
-    bind<ScheduleRowsArg::matrices>(kernel_, problem_.matrices);
-    bind<ScheduleRowsArg::masked>(kernel_, problem_.masked());
-    bind<ScheduleRowsArg::tile>(kernel_, shape_.tile_rows);
-    bind<ScheduleRowsArg::block>(kernel_, shape_.block_tiles);
-    bind<ScheduleRowsArg::tiles_at>(kernel_, lists.tiles_at);
-    bind<ScheduleRowsArg::blocks_at>(kernel_, lists.blocks_at);
-  }
-
-  void launch(Call& call) override {
-    bind<ScheduleRowsArg::m>(kernel_, call.m);
-    bind_memory<ScheduleRowsArg::matrix_rows>(kernel_, call.at({Source::matrix_rows, 0}), 4);
-    bind_memory<ScheduleRowsArg::schedule_memory>(kernel_, call.at(schedule_), 4);
-    call.launch(kernel_, 1, 1, lanes_, true);
-  }
-
- private:
-  ScheduleShape shape_;
-  const Problem& problem_;
-  Place schedule_;
-  std::int64_t lanes_;
-  cl::Kernel kernel_;
-};
-
-}  // namespace
 
 Place book_schedule(const ScheduleShape& shape, const PlanContext& plan) {
   return plan.booking.book(numerics::Size(ScheduleLists(plan.problem, plan.problem.m, shape).elements) * 4);
 }
 
 std::unique_ptr<Step> schedule_step(const ScheduleShape& shape, const PlanContext& plan) {
-  return std::make_unique<ScheduleRows>(shape, plan);
+  const Problem& p = plan.problem;
+  const std::int64_t lanes =
+      std::min<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(p.matrices)), lanes_of(plan.features, 256));
+  Defines defines{{"LANES", std::to_string(lanes)}};
+  if (shape.even) defines["EVEN_TILES"] = "1";
+  const auto bind_constants = [&p, shape](cl::Kernel& kernel) {
+    const ScheduleLists lists(p, p.m, shape);
+    bind<ScheduleRowsArg::matrices>(kernel, p.matrices);
+    bind<ScheduleRowsArg::masked>(kernel, p.masked());
+    bind<ScheduleRowsArg::tile>(kernel, shape.tile_rows);
+    bind<ScheduleRowsArg::block>(kernel, shape.block_tiles);
+    bind<ScheduleRowsArg::tiles_at>(kernel, lists.tiles_at);
+    bind<ScheduleRowsArg::blocks_at>(kernel, lists.blocks_at);
+  };
+  const auto run = [schedule = plan.scheduled, lanes](cl::Kernel& kernel, Call& call) {
+    bind<ScheduleRowsArg::m>(kernel, call.m);
+    bind_memory<ScheduleRowsArg::matrix_rows>(kernel, call.at({Source::matrix_rows, 0}), 4);
+    bind_memory<ScheduleRowsArg::schedule_memory>(kernel, call.at(schedule), 4);
+    call.launch(kernel, 1, 1, lanes, true);
+  };
+  return std::make_unique<KernelStep>("schedule rows", "schedule.cl", "schedule", std::move(defines), "",
+                                      bind_constants, run);
 }
 
 }  // namespace ironcl::opencl

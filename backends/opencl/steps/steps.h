@@ -63,24 +63,10 @@ std::unique_ptr<Step> quantize_rows_step(const RowQuantizer& how, const Features
 /// has.
 std::unique_ptr<Step> quantize_d_step(const Operand& d, const PlanContext& plan);
 
-/// cl/activate.cl for one description.
-class ActivateKernel {
- public:
-  /// Throws unsupported for sizes that no kernel counts.
-  ActivateKernel(const Features& features, const backend::ActivateDesc& desc);
-  void build(ProgramBuilder& builder);
-  void launch(Launcher& call, std::int64_t rows, const Memory& gate, const Memory& up, const Memory& y,
-              const Memory& scales, const Memory& counts);
-
- private:
-  bool masked() const noexcept { return desc_.grouping == backend::Grouping::masked; }
-
-  const Features& features_;
-  backend::ActivateDesc desc_;
-  std::int64_t group_cols_;  ///< Columns that a work-group makes at once.
-  std::int64_t lanes_;
-  cl::Kernel kernel_;
-};
+/// Activates the call's rows of `gate` and `up` into `y`, with `scales` where it is quantised (cl/activate.cl).
+/// Throws unsupported for sizes that no kernel counts.
+std::unique_ptr<Step> activate_step(const backend::ActivateDesc& desc, const Features& features, const Place& gate,
+                                    const Place& up, const Place& y, const Place& scales);
 
 /// Activates `totals`, gates and ups side by side in f32, into `d`.
 std::unique_ptr<Step> activate_d_step(const Operand& totals, const Operand& d, const PlanContext& plan);

@@ -15,112 +15,28 @@ constexpr std::int64_t kItems = 128;
 /// 4096 codes take the same time, 64 a sixth more (docs/performance/h200-grouped.md).
 constexpr std::int64_t kGroupsOfUnit = 16;
 
-/// What both steps do: where rows are scheduled to matrices, a step does that itself before its own work.
-class TokenStep : public Step {
- public:
-  TokenStep(const Operand& from, const Operand& out, const PlanContext& plan, Defines defines)
-      : from_(from),
-        out_(out),
-        problem_(plan.problem),
-        defines_(std::move(defines)),
-        places_(from, plan, token_steps_schedule(plan)),
-        rows_(plan.scheduled_rows),
-        most_(kGroupsOfUnit * plan.features.compute_units) {
-    places_.define(defines_);
-    if (problem_.grouped()) defines_["SCHEDULED_ROWS"] = std::to_string(rows_);
-  }
+/// The rows of both steps: where they are scheduled to matrices, a step does that itself before its own work.
+struct TokenRows {
+  RowPlaces places;
+  std::int64_t most;  ///< Work-groups of a grouped problem.
 
- protected:
-  /// Binds what follows a kernel's own list, from argument `next` on.
-  void bind_places(cl_uint next, const Call& call) {
-    places_.bind_gather(kernel_, places_.bind_schedule(kernel_, next, call), call);
+  TokenRows(const Operand& from, const PlanContext& plan, Defines& defines)
+      : places(from, plan, token_steps_schedule(plan)), most(kGroupsOfUnit * plan.features.compute_units) {
+    places.define(defines);
+    if (places.scheduled) defines["SCHEDULED_ROWS"] = std::to_string(places.tile_rows);
   }
 
   /// Rows in tiles, as many as there may be.
-  std::int64_t rows(std::int64_t m) const { return problem_.grouped() ? most_tiles(problem_, m, rows_) * rows_ : m; }
-
-  /// Launches for `count` pieces of work of a work-group each.
-  void launch_for(Call& call, std::int64_t count) const {
-    call.launch(kernel_, problem_.grouped() ? std::min(count, most_) : count, 1, kItems, places_.schedules);
+  std::int64_t in_tiles(std::int64_t m) const {
+    return places.scheduled ? most_tiles(places.problem, m, places.tile_rows) * places.tile_rows : m;
   }
 
-  Operand from_, out_;
-  const Problem& problem_;
-  Defines defines_;
-  cl::Kernel kernel_;
-
- private:
-  RowPlaces places_;
-  std::int64_t rows_;
-  std::int64_t most_;
-};
-
-class QuantizeTokens final : public TokenStep {
- public:
-  QuantizeTokens(bool f16, const Operand& x, const Operand& out, const PlanContext& plan)
-      : TokenStep(x, out, plan,
-                  quantizer_defines(plan.features, x.element, plan.problem.a, plan.problem.a_quantizer)),
-        kernel_name_(f16 ? "quantize_wgmma_f16" : "quantize_wgmma_fp8"),
-        options_(quantizer_options(plan.features)) {}
-
-  std::string name() const override { return "quantize tokens"; }
-
-  void build(ProgramBuilder& builder) override {
-    kernel_ = cl::Kernel(builder.build("quantize_wgmma.cl", defines_, options_), kernel_name_);
-    bind<QuantizeTokensArg::k>(kernel_, problem_.k);
-    bind<QuantizeTokensArg::blocks>(kernel_, out_.scale_ld);
-    bind<QuantizeTokensArg::floor_bits>(kernel_, std::bit_cast<cl_uint>(problem_.a_quantizer.amax_floor));
-    bind<QuantizeTokensArg::ldx>(kernel_, from_.ld);
+  /// Binds what follows a kernel's own list, from argument `next` on, and launches for `count` pieces of work of a
+  /// work-group each.
+  void run(cl::Kernel& kernel, cl_uint next, Call& call, std::int64_t count) const {
+    places.bind_gather(kernel, places.bind_schedule(kernel, next, call), call);
+    call.launch(kernel, places.scheduled ? std::min(count, most) : count, 1, kItems, places.schedules);
   }
-
-  void launch(Call& call) override {
-    bind<QuantizeTokensArg::m>(kernel_, call.m);
-    bind_memory<QuantizeTokensArg::x>(kernel_, call.at(from_.data), numerics::size_of(from_.element));
-    bind_memory<QuantizeTokensArg::out>(kernel_, call.at(out_.data), 1);
-    bind_memory<QuantizeTokensArg::scales>(kernel_, call.at(out_.scales), 4);
-    bind_places(kCountOf<QuantizeTokensArg>, call);
-    constexpr std::int64_t kWarps = kItems / 32, kRowsOfWarp = 16;
-    launch_for(call, numerics::ceil_div(numerics::ceil_div(rows(call.m), kRowsOfWarp) * out_.scale_ld, kWarps));
-  }
-
- private:
-  const char* kernel_name_;
-  std::string options_;
-};
-
-class PackTokens final : public TokenStep {
- public:
-  PackTokens(bool f16, const Operand& a, const Operand& out, const PlanContext& plan)
-      : TokenStep(a, out, plan, device_defines(plan.features)),
-        kernel_name_(f16 ? "pack_wgmma_f16" : "pack_wgmma_fp8") {
-    defines_["A_TYPE"] = kernel_number(a.element);
-    defines_["SCALE_TYPE"] = kernel_number(a.scale);
-  }
-
-  std::string name() const override { return "pack tokens"; }
-
-  void build(ProgramBuilder& builder) override {
-    kernel_ = cl::Kernel(builder.build("pack_wgmma.cl", defines_), kernel_name_);
-    bind<PackTokensArg::k>(kernel_, problem_.k);
-    bind<PackTokensArg::blocks>(kernel_, out_.scale_ld);
-    bind<PackTokensArg::lda>(kernel_, from_.ld);
-    bind<PackTokensArg::lds>(kernel_, from_.scale_ld);
-    bind<PackTokensArg::scale_rows>(kernel_, reach(from_.grid.group_rows));
-    bind<PackTokensArg::scale_cols>(kernel_, reach(from_.grid.group_cols));
-  }
-
-  void launch(Call& call) override {
-    bind<PackTokensArg::m>(kernel_, call.m);
-    bind_memory<PackTokensArg::a>(kernel_, call.at(from_.data), numerics::size_of(from_.element));
-    bind_memory<PackTokensArg::sa>(kernel_, call.at(from_.scales), numerics::size_of(from_.scale));
-    bind_memory<PackTokensArg::out>(kernel_, call.at(out_.data), 1);
-    bind_memory<PackTokensArg::scales>(kernel_, call.at(out_.scales), 4);
-    bind_places(kCountOf<PackTokensArg>, call);
-    launch_for(call, numerics::ceil_div(rows(call.m), 64) * out_.scale_ld);
-  }
-
- private:
-  const char* kernel_name_;
 };
 
 }  // namespace
@@ -130,11 +46,52 @@ bool token_steps_schedule(const PlanContext& plan) {
 }
 
 std::unique_ptr<Step> quantize_tokens_step(bool f16, const Operand& x, const Operand& out, const PlanContext& plan) {
-  return std::make_unique<QuantizeTokens>(f16, x, out, plan);
+  const Problem& p = plan.problem;
+  Defines defines = quantizer_defines(plan.features, x.element, p.a, p.a_quantizer);
+  const TokenRows rows(x, plan, defines);
+  const auto bind_constants = [&p, x, out](cl::Kernel& kernel) {
+    bind<QuantizeTokensArg::k>(kernel, p.k);
+    bind<QuantizeTokensArg::blocks>(kernel, out.scale_ld);
+    bind<QuantizeTokensArg::floor_bits>(kernel, std::bit_cast<cl_uint>(p.a_quantizer.amax_floor));
+    bind<QuantizeTokensArg::ldx>(kernel, x.ld);
+  };
+  const auto run = [x, out, rows](cl::Kernel& kernel, Call& call) {
+    bind<QuantizeTokensArg::m>(kernel, call.m);
+    bind_memory<QuantizeTokensArg::x>(kernel, call.at(x.data), numerics::size_of(x.element));
+    bind_memory<QuantizeTokensArg::out>(kernel, call.at(out.data), 1);
+    bind_memory<QuantizeTokensArg::scales>(kernel, call.at(out.scales), 4);
+    constexpr std::int64_t kWarps = kItems / 32, kRowsOfWarp = 16;
+    const std::int64_t of_warps = numerics::ceil_div(rows.in_tiles(call.m), kRowsOfWarp) * out.scale_ld;
+    rows.run(kernel, kCountOf<QuantizeTokensArg>, call, numerics::ceil_div(of_warps, kWarps));
+  };
+  return std::make_unique<KernelStep>("quantize tokens", "quantize_wgmma.cl",
+                                      f16 ? "quantize_wgmma_f16" : "quantize_wgmma_fp8", std::move(defines),
+                                      quantizer_options(plan.features), bind_constants, run);
 }
 
 std::unique_ptr<Step> pack_tokens_step(bool f16, const Operand& a, const Operand& out, const PlanContext& plan) {
-  return std::make_unique<PackTokens>(f16, a, out, plan);
+  Defines defines = device_defines(plan.features);
+  const TokenRows rows(a, plan, defines);
+  defines["A_TYPE"] = kernel_number(a.element);
+  defines["SCALE_TYPE"] = kernel_number(a.scale);
+  const auto bind_constants = [&p = plan.problem, a, out](cl::Kernel& kernel) {
+    bind<PackTokensArg::k>(kernel, p.k);
+    bind<PackTokensArg::blocks>(kernel, out.scale_ld);
+    bind<PackTokensArg::lda>(kernel, a.ld);
+    bind<PackTokensArg::lds>(kernel, a.scale_ld);
+    bind<PackTokensArg::scale_rows>(kernel, reach(a.grid.group_rows));
+    bind<PackTokensArg::scale_cols>(kernel, reach(a.grid.group_cols));
+  };
+  const auto run = [a, out, rows](cl::Kernel& kernel, Call& call) {
+    bind<PackTokensArg::m>(kernel, call.m);
+    bind_memory<PackTokensArg::a>(kernel, call.at(a.data), numerics::size_of(a.element));
+    bind_memory<PackTokensArg::sa>(kernel, call.at(a.scales), numerics::size_of(a.scale));
+    bind_memory<PackTokensArg::out>(kernel, call.at(out.data), 1);
+    bind_memory<PackTokensArg::scales>(kernel, call.at(out.scales), 4);
+    rows.run(kernel, kCountOf<PackTokensArg>, call, numerics::ceil_div(rows.in_tiles(call.m), 64) * out.scale_ld);
+  };
+  return std::make_unique<KernelStep>("pack tokens", "pack_wgmma.cl", f16 ? "pack_wgmma_f16" : "pack_wgmma_fp8",
+                                      std::move(defines), "", bind_constants, run);
 }
 
 }  // namespace ironcl::opencl
