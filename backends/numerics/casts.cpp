@@ -211,20 +211,6 @@ constexpr auto kF32 = [](float value, Overflow) { return value; };
 constexpr auto kF64 = [](float value, Overflow) { return static_cast<double>(value); };
 constexpr auto kE8m0 = [](float value, Overflow) { return encode_e8m0(value); };
 
-std::uint8_t e4m3fn_code(float quotient) {
-  return std::isnan(quotient) ? 0x7f : encode_e4m3fn(quotient, Overflow::saturate);
-}
-std::uint8_t e5m2_code(float quotient) {
-  return std::isnan(quotient) ? 0x7e : encode_e5m2(quotient, Overflow::saturate);
-}
-std::uint8_t i8_code(float quotient) {
-  if (std::isnan(quotient)) return 0;
-  const float clamped = std::clamp(quotient, -127.0f, 127.0f);
-  return static_cast<std::uint8_t>(static_cast<std::int8_t>(std::nearbyint(clamped)));
-}
-
-std::uint8_t e2m1_code(float quotient) { return encode_e2m1(quotient); }
-
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // The tie at 464 goes down, to 448, the even one: what overflows lies beyond.
 constexpr double kBeyond464 = std::bit_cast<double>(std::bit_cast<std::uint64_t>(464.0) + 1);
@@ -232,34 +218,34 @@ constexpr double kBeyond464 = std::bit_cast<double>(std::bit_cast<std::uint64_t>
 // clang-format off
 // In the order of the values of DType. name, name in files, bits, code, real, scale, integer, largest, unit roundoff,
 // smallest subnormal, overflow from;
-// to f32, to f64, from f32, code of a quotient.
+// to f32, to f64, from f32.
 constexpr std::array<Element, kDTypes> kElements{{
-    {"none", "", 0, false, false, false, false, 0, 0, 0, kNever, nullptr, nullptr, nullptr, nullptr},
+    {"none", "", 0, false, false, false, false, 0, 0, 0, kNever, nullptr, nullptr, nullptr},
     {"f32", "F32", 32, false, true, true, false, 0x1.fffffep127, 0x1p-24, 0x1p-149, 0x1.ffffffp127,
-     decode_each<float, kSame, float>, decode_each<float, kSame, double>, encode_each<float, kF32>, nullptr},
+     decode_each<float, kSame, float>, decode_each<float, kSame, double>, encode_each<float, kF32>},
     {"f16", "F16", 16, false, true, true, false, 65504, 0x1p-11, 0x1p-24, 65520,
      decode_each<std::uint16_t, decode_f16, float>, decode_each<std::uint16_t, decode_f16, double>,
-     encode_each<std::uint16_t, encode_f16>, nullptr},
+     encode_each<std::uint16_t, encode_f16>},
     {"bf16", "BF16", 16, false, true, true, false, 0x1.fep127, 0x1p-8, 0x1p-133, 0x1.ffp127,
      decode_bf16s, decode_each<std::uint16_t, decode_bf16, double>,
-     encode_each<std::uint16_t, encode_bf16>, nullptr},
+     encode_each<std::uint16_t, encode_bf16>},
     {"e4m3fn", "F8_E4M3", 8, true, false, true, false, 448, 0x1p-4, 0x1p-9, kBeyond464,
      look_up_each<decode_bits<kE4m3fn>, float>, look_up_each<decode_bits<kE4m3fn>, double>,
-     encode_each<std::uint8_t, encode_e4m3fn>, e4m3fn_code},
+     encode_each<std::uint8_t, encode_e4m3fn>},
     {"e5m2", "F8_E5M2", 8, true, false, false, false, 57344, 0x1p-3, 0x1p-16, 61440,
      look_up_each<decode_bits<kE5m2>, float>, look_up_each<decode_bits<kE5m2>, double>,
-     encode_each<std::uint8_t, encode_e5m2>, e5m2_code},
+     encode_each<std::uint8_t, encode_e5m2>},
     {"e8m0", "F8_E8M0", 8, false, false, true, false, 0x1p127, 0.5, 0x1p-127, kNever,
      decode_each<std::uint8_t, decode_e8m0, float>, decode_each<std::uint8_t, decode_e8m0, double>,
-     encode_each<std::uint8_t, kE8m0>, nullptr},
+     encode_each<std::uint8_t, kE8m0>},
     {"i8", "I8", 8, true, false, false, true, 127, 0, 1, kNever,
-     decode_each<std::int8_t, kSame, float>, decode_each<std::int8_t, kSame, double>, nullptr, i8_code},
+     decode_each<std::int8_t, kSame, float>, decode_each<std::int8_t, kSame, double>, nullptr},
     {"s32", "I32", 32, false, false, false, true, 2147483647, 0, 1, kNever,
-     decode_each<std::int32_t, kSame, float>, decode_each<std::int32_t, kSame, double>, nullptr, nullptr},
+     decode_each<std::int32_t, kSame, float>, decode_each<std::int32_t, kSame, double>, nullptr},
     {"f64", "F64", 64, false, false, false, false, 0x1.fffffffffffffp1023, 0x1p-53, 0x1p-1074, kNever,
-     decode_each<double, kSame, float>, decode_each<double, kSame, double>, encode_each<double, kF64>, nullptr},
+     decode_each<double, kSame, float>, decode_each<double, kSame, double>, encode_each<double, kF64>},
     {"e2m1", "", 4, true, false, false, false, 6, 0.25, 0.5, 7,
-     look_up_halves<decode_e2m1, float>, look_up_halves<decode_e2m1, double>, encode_halves<encode_e2m1>, e2m1_code},
+     look_up_halves<decode_e2m1, float>, look_up_halves<decode_e2m1, double>, encode_halves<encode_e2m1>},
 }};
 // clang-format on
 

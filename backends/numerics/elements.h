@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // The one table of element types: what each is called, how large it is, what it can hold, how it is decoded and
-// encoded. A type is one row in casts.cpp and the functions that the row names; formats, casts, the quantiser and
-// the bounds ask here. Private to this folder: formats.h and casts.h are what others use.
+// encoded. A type is one row in casts.cpp and the functions that the row names; formats, casts and the bounds
+// ask here. Private to this folder: formats.h and casts.h are what others use.
 #pragma once
 
 #include <span>
@@ -29,8 +29,6 @@ struct Element {
   void (*to_f64)(const void* from, std::int64_t first, std::span<double> to) = nullptr;
   /// All of `from`; null where nothing is encoded to the type.
   void (*from_f32)(std::span<const float> from, void* to, Overflow overflow) = nullptr;
-  /// One code of a quotient, saturated, with what NaN becomes. Null where nothing is quantised to the type.
-  std::uint8_t (*code_of)(float quotient) = nullptr;
 };
 
 /// The row of a type; of none where there is no such type.

@@ -13,7 +13,6 @@
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
 #include "backends/numerics/clones.h"
-#include "backends/numerics/elements.h"
 
 namespace ironcl::numerics {
 namespace {
@@ -52,7 +51,7 @@ void check(DType source, std::int64_t rows, std::int64_t cols, std::int64_t ld, 
     fail("amax_floor must be finite and not negative");
 }
 
-// --- Runs: loops without branches. casts.cpp has the same conversions for single values; a test compares the two.
+// --- Runs: loops without branches. A test compares them with the casts of single values.
 
 constexpr std::int32_t kMagnitude = 0x7fffffff;
 
@@ -118,10 +117,9 @@ float scale_of(float amax, DType type, const Quantizer& quantizer, DType stored)
 }
 
 std::uint8_t quantize_one(float x, float scale, DType type) noexcept {
-  // A scale of 0 (a zero group without a floor) must not turn 0 / 0 into NaN.
-  const float quotient = x == 0 && scale == 0 ? x : x / scale;
-  const auto code_of = element_of(type).code_of;
-  return code_of == nullptr ? std::uint8_t{0} : code_of(quotient);
+  std::uint8_t code = 0;
+  quantize_run(type, std::span(&x, 1), scale, &code);
+  return code;
 }
 
 void quantize(DType source, const void* x, std::int64_t rows, std::int64_t cols, std::int64_t ld, ScaleGrid grid,
@@ -203,8 +201,8 @@ IRONCL_CLONES std::uint32_t largest_magnitude_bits(std::span<const float> x, std
 }
 
 IRONCL_CLONES void quantize_run(DType type, std::span<const float> x, float scale, std::uint8_t* codes) noexcept {
-  if (scale == 0) {  // 0 / 0 is 0 here
-    for (std::size_t i = 0; i < x.size(); ++i) codes[i] = quantize_one(x[i], scale, type);
+  if (scale == 0) {  // A zero group without a floor: 0 / 0 is 0 here.
+    for (std::size_t i = 0; i < x.size(); ++i) codes[i] = quantize_one(x[i] == 0 ? x[i] : x[i] / scale, 1, type);
     return;
   }
   switch (type) {

@@ -196,6 +196,16 @@ TEST(Quantiser, DividesAndDoesNotMultiplyByTheReciprocal) {
   EXPECT_GT(differing, 0) << "the test sees no difference between division and reciprocal";
 }
 
+/// By the casts of single values.
+std::uint8_t code_by_cast(float x, float scale, DType type) {
+  const float quotient = x == 0 && scale == 0 ? x : x / scale;
+  if (std::isnan(quotient)) return type == DType::e4m3fn ? 0x7f : type == DType::e5m2 ? 0x7e : 0;
+  if (type == DType::i8) return expected_code(quotient, 1, type);
+  std::uint8_t code = 0;
+  encode(type, std::span(&quotient, 1), &code, Overflow::saturate);
+  return code;
+}
+
 TEST(Quantiser, ARunHasTheCodesOfItsValuesOneByOne) {
   std::vector<float> x;
   for (std::uint32_t bits = 0; bits < 1u << 16; ++bits) {
@@ -208,7 +218,7 @@ TEST(Quantiser, ARunHasTheCodesOfItsValuesOneByOne) {
     for (const float scale : {1.0f, 3.0f, 0.0123f, 0x1p-140f, 0x1p100f, 0.0f, infinity, nan}) {
       quantize_run(type, x, scale, codes.data());
       for (std::size_t i = 0; i < x.size(); ++i)
-        ASSERT_EQ(codes[i], quantize_one(x[i], scale, type)) << name_of(type) << ": " << x[i] << " / " << scale;
+        ASSERT_EQ(codes[i], code_by_cast(x[i], scale, type)) << name_of(type) << ": " << x[i] << " / " << scale;
     }
   }
   x = {1.0f, -nan, -2.0f, infinity};
