@@ -95,55 +95,38 @@ using Bits = std::uint64_t __attribute__((vector_size(kTileCols * sizeof(std::ui
   std::memcpy(out, most, sizeof most);
 }
 
+/// `body`, which is inlined, compiled for the vectors of several processors.
+template <auto body>
+struct Widest;
+template <class... Args, void (*body)(Args...)>
+struct Widest<body> {
 #if defined(__x86_64__)
-[[gnu::target("avx512f")]] void cut_avx512(const double* a, const double* b, const double* a_raised,
-                                           const double* b_raised, std::int64_t depth, double* out) {
-  cut_body(a, b, a_raised, b_raised, depth, out);
-}
-[[gnu::target("avx2,fma")]] void cut_avx2(const double* a, const double* b, const double* a_raised,
-                                          const double* b_raised, std::int64_t depth, double* out) {
-  cut_body(a, b, a_raised, b_raised, depth, out);
-}
-[[gnu::target("avx512f")]] void tile_avx512(const double* a, const double* b, std::int64_t depth, double* out) {
-  tile_body(a, b, depth, out);
-}
-[[gnu::target("avx2,fma")]] void tile_avx2(const double* a, const double* b, std::int64_t depth, double* out) {
-  tile_body(a, b, depth, out);
-}
+  [[gnu::target("avx512f")]] static void avx512(Args... args) { body(args...); }
+  [[gnu::target("avx2,fma")]] static void avx2(Args... args) { body(args...); }
 #endif
-void tile_portable(const double* a, const double* b, std::int64_t depth, double* out) { tile_body(a, b, depth, out); }
-void cut_portable(const double* a, const double* b, const double* a_raised, const double* b_raised,
-                  std::int64_t depth, double* out) {
-  cut_body(a, b, a_raised, b_raised, depth, out);
-}
+  static void portable(Args... args) { body(args...); }
 
-struct Tiles {
-  void (*product)(const double*, const double*, std::int64_t, double*);
-  void (*cut)(const double*, const double*, const double*, const double*, std::int64_t, double*);
+  static void run(Args... args) {
+    static void (*const chosen)(Args...) = [] {
+#if defined(__x86_64__)
+      if (__builtin_cpu_supports("avx512f")) return avx512;
+      if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return avx2;
+#endif
+      return portable;
+    }();
+    chosen(args...);
+  }
 };
-
-Tiles choose_tiles() {
-#if defined(__x86_64__)
-  if (__builtin_cpu_supports("avx512f")) return {tile_avx512, cut_avx512};
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return {tile_avx2, cut_avx2};
-#endif
-  return {tile_portable, cut_portable};
-}
-
-const Tiles& tiles() {
-  static const Tiles chosen = choose_tiles();
-  return chosen;
-}
 
 }  // namespace
 
 void tile_product(const double* a, const double* b, std::int64_t depth, double* out) noexcept {
-  tiles().product(a, b, depth, out);
+  Widest<tile_body>::run(a, b, depth, out);
 }
 
 void tile_cut(const double* a, const double* b, const double* a_raised, const double* b_raised, std::int64_t depth,
               double* out) noexcept {
-  tiles().cut(a, b, a_raised, b_raised, depth, out);
+  Widest<cut_body>::run(a, b, a_raised, b_raised, depth, out);
 }
 
 }  // namespace ironcl::numerics::detail
