@@ -123,7 +123,6 @@ class Core {
   bool with_data() const noexcept { return with_data_; }
   bool tracing() const noexcept { return timeline_ != nullptr && !timeline_->full(); }
   const Machine& machine() const noexcept { return machine_; }
-  double now_ns() const noexcept { return now_ns_; }
 
   /// Throws Error(unsupported) with both numbers where the VMEM limit would be passed. The reference stays valid.
   VmemBuffer& allocate(const std::string& name, int slots, std::int64_t rows, std::int64_t cols,
@@ -205,7 +204,6 @@ class Slots {
   Slots(Core& core, const std::string& name, int count, std::int64_t rows, std::int64_t cols,
         std::uint32_t element_bytes, bool rows_apart = false);
 
-  explicit operator bool() const noexcept { return buffer_ != nullptr; }
   int count() const noexcept { return buffer_->slots; }
   /// Starts copy `number`. `with`: the slots whose copy of that number this one belongs to; both are waited for
   /// there.

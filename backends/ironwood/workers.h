@@ -14,8 +14,6 @@ class Workers {
   explicit Workers(unsigned threads = 0);
   ~Workers();
 
-  unsigned threads() const noexcept { return threads_; }
-
   /// Runs task(i) for 0 <= i < count, in any order, on at most `limit` threads (0: all); returns when all are done.
   /// Throws what a task threw (one of them). Any thread may call, several at once.
   void run(std::int64_t count, const std::function<void(std::int64_t)>& task, unsigned limit = 0);

@@ -57,4 +57,13 @@ auto guarded(const std::string& doing, F&& call) -> decltype(call()) {
   }
 }
 
+/// Runs `call`, of whose failure there is nobody to tell.
+template <class F>
+void quietly(F&& call) {
+  try {
+    std::forward<F>(call)();
+  } catch (const cl::Error&) {
+  }
+}
+
 }  // namespace ironcl::opencl

@@ -7,13 +7,6 @@ namespace ironcl::opencl {
 
 using backend::DType;
 
-Types types_that(bool (*is)(DType) noexcept) {
-  Types types;
-  for (std::uint32_t number = 1; number < numerics::kDTypes; ++number)
-    if (is(static_cast<DType>(number))) types.push_back(static_cast<DType>(number));
-  return types;
-}
-
 std::string to_string(const Types& types) {
   std::vector<std::string> names;
   for (const DType type : types) names.emplace_back(numerics::name_of(type));

@@ -23,9 +23,6 @@ inline bool contains(const Types& types, backend::DType type) {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
-/// The types that `is` of numerics/formats.h is true for.
-Types types_that(bool (*is)(backend::DType) noexcept);
-
 /// As a sentence has them: "f32, f16 or bf16".
 std::string to_string(const Types& types);
 

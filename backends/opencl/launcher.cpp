@@ -17,11 +17,7 @@ Launcher::Launcher(std::shared_ptr<Context> context, const std::shared_ptr<backe
 }
 
 Launcher::~Launcher() {
-  if (!under_way_) return;
-  try {
-    native_->finish();
-  } catch (const cl::Error&) {  // What it failed at is not what the caller is told.
-  }
+  if (under_way_) quietly([&] { native_->finish(); });  // What it failed at is not what the caller is told.
 }
 
 void Launcher::after(const std::shared_ptr<Event>& event) {

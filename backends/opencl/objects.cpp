@@ -67,11 +67,10 @@ PinnedHost::PinnedHost(ContextPtr context, std::uint64_t size, void*& host) : co
 }
 
 PinnedHost::~PinnedHost() {
-  try {
+  quietly([&] {
     queue_.enqueueUnmapMemObject(memory_, host_);
     queue_.finish();
-  } catch (const cl::Error&) {  // Nobody to tell.
-  }
+  });
 }
 
 Event::Event(ContextPtr context, std::vector<cl::Event>&& commands, std::vector<std::shared_ptr<Event>> causes)
@@ -209,11 +208,7 @@ Queue::Queue(ContextPtr context) : context_(std::move(context)) {
 }
 
 Queue::~Queue() {
-  // Commands that are still under way keep what they need; a driver that fails here has nobody to tell.
-  try {
-    queue_.flush();
-  } catch (const cl::Error&) {
-  }
+  quietly([&] { queue_.flush(); });  // Commands that are still under way keep what they need.
 }
 
 void Queue::finish() {
@@ -261,10 +256,7 @@ void Queue::wait_for(const std::shared_ptr<backend::Event>& event) {
 void Queue::flush() {
   // The commands are accepted: what fails from here on shows when their event is waited for. To say now that the call
   // failed would be wrong, and a caller that frees its memory upon that would find it written to.
-  try {
-    queue_.flush();
-  } catch (const cl::Error&) {
-  }
+  quietly([&] { queue_.flush(); });
   tidy();
 }
 
@@ -289,33 +281,21 @@ std::shared_ptr<Event> Queue::record(std::vector<cl::Event> commands, std::vecto
   return event;
 }
 
-std::shared_ptr<Event> Queue::record(cl::Event command, std::vector<std::shared_ptr<Event>> causes) {
-  std::vector<cl::Event> commands;
-  try {
-    commands.reserve(1);
-  } catch (...) {
-    wait_for_end_of(command);
-    throw;
-  }
-  commands.push_back(std::move(command));
-  return record(std::move(commands), std::move(causes));
-}
-
 std::shared_ptr<backend::Event> Queue::write(const backend::Span& dst, const void* src,
                                              backend::HostSemantics semantics) {
   return guarded("writing " + std::to_string(dst.size) + " bytes", [&]() -> std::shared_ptr<backend::Event> {
-    cl::Event event;
+    std::vector<cl::Event> command(1);
     const cl_bool blocking = semantics == backend::HostSemantics::copied_before_return ? CL_TRUE : CL_FALSE;
-    queue_.enqueueWriteBuffer(own(dst.buffer).memory(), blocking, dst.offset, dst.size, src, nullptr, &event);
-    return record(std::move(event), {});
+    queue_.enqueueWriteBuffer(own(dst.buffer).memory(), blocking, dst.offset, dst.size, src, nullptr, command.data());
+    return record(std::move(command), {});
   });
 }
 
 std::shared_ptr<backend::Event> Queue::read(const backend::Span& src, void* dst) {
   return guarded("reading " + std::to_string(src.size) + " bytes", [&]() -> std::shared_ptr<backend::Event> {
-    cl::Event event;
-    queue_.enqueueReadBuffer(own(src.buffer).memory(), CL_FALSE, src.offset, src.size, dst, nullptr, &event);
-    return record(std::move(event), {});
+    std::vector<cl::Event> command(1);
+    queue_.enqueueReadBuffer(own(src.buffer).memory(), CL_FALSE, src.offset, src.size, dst, nullptr, command.data());
+    return record(std::move(command), {});
   });
 }
 
@@ -329,10 +309,7 @@ cl::Event native_for(const Context& context, const Event& event) {
       CL_COMPLETE,
       [](cl_event, cl_int status, void* data) {
         const std::unique_ptr<cl::UserEvent> ours(static_cast<cl::UserEvent*>(data));
-        try {
-          ours->setStatus(status < 0 ? status : CL_COMPLETE);
-        } catch (const cl::Error&) {  // A callback of the driver has nobody to tell.
-        }
+        quietly([&] { ours->setStatus(status < 0 ? status : CL_COMPLETE); });
       },
       bridge.get());
   (void)bridge.release();  // The callback's now.
@@ -346,10 +323,7 @@ std::shared_ptr<Event> own(const std::shared_ptr<backend::Event>& event, const c
 }
 
 void wait_for_end_of(const cl::Event& command) noexcept {
-  try {
-    command.wait();
-  } catch (const cl::Error&) {
-  }
+  quietly([&] { command.wait(); });
 }
 
 }  // namespace ironcl::opencl

@@ -22,7 +22,6 @@ class Buffer final : public backend::Buffer {
   Buffer(ContextPtr context, cl_mem memory, std::uint64_t size);
   std::uint64_t size() const noexcept override { return size_; }
   const cl::Buffer& memory() const noexcept { return memory_; }
-  const ContextPtr& context() const noexcept { return context_; }
 
  private:
   ContextPtr context_;
@@ -54,8 +53,6 @@ class Event final : public backend::Event {
   ~Event() override;
   backend::Status wait(std::chrono::nanoseconds timeout) override;
   backend::Profile profile() override;
-  /// Kernels in the order of their launch.
-  const std::vector<cl::Event>& commands() const noexcept { return commands_; }
   /// The last command.
   const cl::Event& native() const noexcept { return commands_.back(); }
   const ContextPtr& context() const noexcept { return context_; }
@@ -77,7 +74,7 @@ class Event final : public backend::Event {
   std::mutex mutex_;                  ///< Guards the two below.
   Causes causes_;                     ///< What it waited for, so long as that may still fail.
   std::shared_ptr<const backend::Error> failure_;
-  std::vector<cl::Event> commands_;
+  std::vector<cl::Event> commands_;  ///< Kernels in the order of their launch.
 };
 
 class Queue final : public backend::Queue {
@@ -91,11 +88,9 @@ class Queue final : public backend::Queue {
   std::shared_ptr<backend::Event> read(const backend::Span& src, void* dst) override;
 
   const cl::CommandQueue& native() const noexcept { return queue_; }
-  const ContextPtr& context() const noexcept { return context_; }
   /// The event of commands just enqueued; they are flushed. `causes` are the events that they were told to wait for.
   /// Where there is no memory for it, they have ended when that is thrown.
   std::shared_ptr<Event> record(std::vector<cl::Event> commands, std::vector<std::shared_ptr<Event>> causes);
-  std::shared_ptr<Event> record(cl::Event command, std::vector<std::shared_ptr<Event>> causes);
   /// Starts commands just enqueued whose events were not requested.
   void flush();
   /// A command that does nothing, in its turn and after those of `wait`.

@@ -95,10 +95,7 @@ class HostView {
   HostView(const HostView&) = delete;
   HostView& operator=(const HostView&) = delete;
   ~HostView() {
-    try {
-      unmap();
-    } catch (const cl::Error&) {  // Somebody is about to be told of an earlier one.
-    }
+    quietly([&] { unmap(); });  // Somebody is about to be told of an earlier failure.
   }
 
   std::uint8_t* bytes() const { return bytes_; }

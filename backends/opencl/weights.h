@@ -24,13 +24,6 @@ class Weights final : public backend::Weights {
   /// The weight in `form`. Throws invalid_argument, saying how to prepare it, where it does not lie so.
   const DeviceWeights& in(const WeightForm& form) const;
 
-  backend::DType dtype() const noexcept { return dtype_; }
-  std::int64_t n() const noexcept { return n_; }
-  std::int64_t k() const noexcept { return k_; }
-  std::int64_t matrices() const noexcept { return matrices_; }
-  const backend::ScaleDesc& scale() const noexcept { return scale_; }
-  const ContextPtr& context() const noexcept { return context_; }
-
  private:
   void fill(const std::uint8_t* codes, std::int64_t ld);
   /// As they lie on the device.
