@@ -37,14 +37,6 @@ std::int64_t rows_of_a(const Problem& p, const GemmArgs& args) noexcept {
   return p.a_rows != 0 ? args.a_rows : rows_of(p, args);
 }
 
-/// Whose rows are whose, read from the device's memory now.
-std::vector<MatrixRows> deal(const Problem& p, const GemmArgs& args) {
-  if (!p.grouped()) return {{.matrix = 0, .first = 0, .rows = args.m}};
-  return deal_rows(
-      p.grouping, args.m,
-      {reinterpret_cast<const std::int32_t*>(address_of(args.matrix_rows)), static_cast<std::size_t>(p.matrices)});
-}
-
 /// The row of A for each row of the problem that is computed (0 for the others), clamped; empty without a gather.
 std::vector<std::int32_t> gather_of(const Problem& p, const GemmArgs& args, std::span<const MatrixRows> dealt) {
   std::vector<std::int32_t> index;
@@ -158,7 +150,9 @@ class PlannedGemm final : public backend::Gemm {
 double PlannedGemm::run(const GemmArgs& args) const {
   const Problem& p = plan_.problem;
   if (args.m == 0) return 0;
-  const std::vector<MatrixRows> dealt = deal(p, args);
+  // Whose rows are whose, read from the device's memory now.
+  const auto* const counts = reinterpret_cast<const std::int32_t*>(address_of(args.matrix_rows));
+  const std::vector<MatrixRows> dealt = deal_rows(p.grouping, args.m, {counts, static_cast<std::size_t>(p.matrices)});
   if (p.d_later == DType::none) return multiply(args, dealt, address_of(args.d), p.ldd * size_of(p.d));
   std::vector<float> d(static_cast<std::size_t>(numerics::checked_mul(rows_of(p, args), p.n)));
   double time_ns = multiply(args, dealt, reinterpret_cast<std::byte*>(d.data()), p.n * size_of(p.d));

@@ -5,20 +5,17 @@
 
 #include "backends/ironwood/program.h"
 #include "backends/numerics/checked.h"
+#include "backends/numerics/experts.h"
 
 namespace ironcl::ironwood {
 
 std::vector<MatrixRows> deal_rows(backend::Grouping grouping, std::int64_t m, std::span<const std::int32_t> counts) {
+  if (grouping == backend::Grouping::none) return {{.matrix = 0, .first = 0, .rows = m}};
+  std::vector<std::int64_t> first(counts.size()), rows(counts.size());
+  numerics::clamp_counts(counts, m, grouping == backend::Grouping::masked, first, rows);
   std::vector<MatrixRows> dealt;
-  std::int64_t next = 0;
-  for (std::size_t g = 0; g < counts.size(); ++g) {
-    const auto matrix = static_cast<std::int64_t>(g);
-    const bool masked = grouping == backend::Grouping::masked;
-    const std::int64_t first = masked ? matrix * m : next;
-    const std::int64_t rows = std::clamp<std::int64_t>(counts[g], 0, masked ? m : m - next);
-    next = first + rows;
-    if (rows > 0) dealt.push_back({.matrix = matrix, .first = first, .rows = rows});
-  }
+  for (std::size_t g = 0; g < counts.size(); ++g)
+    if (rows[g] > 0) dealt.push_back({.matrix = static_cast<std::int64_t>(g), .first = first[g], .rows = rows[g]});
   return dealt;
 }
 

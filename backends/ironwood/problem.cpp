@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
 #include "backends/not_yet.h"
@@ -44,15 +45,8 @@ std::optional<Family> family_of(DType dtype, const ScaleDesc& scale) {
 }  // namespace
 
 std::string_view name_of(Family family) noexcept {
-  switch (family) {
-    case Family::block:
-      return "block";
-    case Family::per_channel:
-      return "per_channel";
-    case Family::sub_channel:
-      return "sub_channel";
-  }
-  return "?";
+  constexpr std::array<std::string_view, 3> kNames = {"block", "per_channel", "sub_channel"};
+  return kNames[static_cast<std::size_t>(family)];
 }
 
 std::optional<Refusal> check_weights(DType dtype, const ScaleDesc& scale, std::int64_t n, std::int64_t k,

@@ -39,10 +39,8 @@ Operands describe_arrays(const Plan& plan, std::int64_t m) {
 Operands describe_operands(const Plan& plan, std::int64_t m) {
   const Problem& p = plan.problem;
   Operands operands = describe_arrays(plan, m);
-  if (!p.grouped()) {
-    operands.rows = {{.matrix = 0, .first = 0, .rows = m}};
-    return operands;
-  }
+  operands.rows = deal_rows(p.grouping, p.grouped() ? p.m : m, plan.matrix_rows);
+  if (!p.grouped()) return operands;
   operands.matrices.resize(static_cast<std::size_t>(p.matrices), operands.matrices.front());
   for (std::size_t g = 0; g < operands.matrices.size(); ++g) {
     const std::string part = fmt::format("matrix {}", g);
@@ -50,7 +48,6 @@ Operands describe_operands(const Plan& plan, std::int64_t m) {
       of->part = part;
     }
   }
-  operands.rows = deal_rows(p.grouping, p.m, plan.matrix_rows);
   return operands;
 }
 

@@ -27,7 +27,7 @@ struct MatrixRows {
 
 /// The rows of each matrix that has some, in the order of matrices, from `counts` (one per matrix), which are not
 /// trusted: a negative one is 0, and rows past the last of the layout are cut off. `m`: rows of the problem, or of
-/// each matrix of a masked one.
+/// each matrix of a masked one; without groups all are those of one matrix.
 std::vector<MatrixRows> deal_rows(backend::Grouping grouping, std::int64_t m, std::span<const std::int32_t> counts);
 
 /// `rows` rows scheduled as evenly as they can be among `matrices`, the first ones getting one more.

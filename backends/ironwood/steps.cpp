@@ -9,6 +9,7 @@
 
 #include "backends/ironwood/memory.h"
 #include "backends/ironwood/operations.h"
+#include "backends/ironwood/program.h"
 #include "backends/ironwood/queue.h"
 #include "backends/numerics/casts.h"
 #include "backends/numerics/checked.h"
@@ -141,23 +142,17 @@ std::shared_ptr<backend::Activate> make_activate(const backend::ActivateDesc& d,
   check_extent(matrices * d.rows, std::max({d.gate_ld, d.up_ld, d.y_ld, d.scale.ld, d.cols}), "an activation");
   return operation<backend::ActivateArgs>([d, machine](const backend::ActivateArgs& args) -> double {
     if (args.rows == 0 || d.cols == 0) return 0;
-    const bool masked = d.grouping == backend::Grouping::masked, quantises = numerics::is_quantized(d.y);
+    const bool quantises = numerics::is_quantized(d.y);
     const std::int64_t scale_cols = d.scale.grid.scale_cols(d.cols);
     const std::byte *from_gate = address_of(args.gate), *from_up = address_of(args.up);
     std::byte *to_y = address_of(args.y), *to_scales = address_of(args.scales);
     const auto counts = numbers<const std::int32_t>(args.matrix_rows, d.matrices);
-    std::vector<std::int64_t> begin{0}, used{args.rows};
-    if (d.grouping != backend::Grouping::none) {
-      begin.resize(counts.size());
-      used.resize(counts.size());
-      numerics::clamp_counts(counts, masked ? d.rows : args.rows, masked, begin, used);
-    }
     const auto cols = static_cast<std::size_t>(d.cols);
     std::vector<float> gate(cols), up(cols), scales(quantises ? static_cast<std::size_t>(scale_cols) : 0);
     std::int64_t rows = 0;
-    for (std::size_t g = 0; g < used.size(); ++g) {
-      rows += used[g];
-      for (std::int64_t row = begin[g]; row < begin[g] + used[g]; ++row) {
+    for (const MatrixRows& own : deal_rows(d.grouping, args.rows, counts)) {
+      rows += own.rows;
+      for (std::int64_t row = own.first; row < own.first + own.rows; ++row) {
         row_of(gate, d.x, from_gate + row * d.gate_ld * size_of(d.x));
         row_of(up, d.x, from_up + row * d.up_ld * size_of(d.x));
         for (std::size_t i = 0; i < cols; ++i) gate[i] = numerics::activate(d.activation, gate[i], up[i], d.limit);
