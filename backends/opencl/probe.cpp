@@ -6,6 +6,7 @@
 #include <boost/describe.hpp>
 #include <boost/json.hpp>
 #include <cmath>
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -62,10 +63,13 @@ struct Drawn {
   std::uint32_t operator()() { return state = state * 1664525u + 1013904223u; }
 };
 
-bool are_quotients(const std::vector<float>& out, const std::vector<float>& x, const std::vector<float>& y) {
-  for (std::size_t i = 0; i < out.size(); ++i)
-    if (!same_bits(out[i], x[i] / y[i])) return false;
-  return true;
+bool all_same_bits(const std::vector<float>& got, const std::vector<float>& want) {
+  return std::equal(got.begin(), got.end(), want.begin(), want.end(), same_bits);
+}
+
+std::vector<float> quotients(std::vector<float> x, const std::vector<float>& y) {
+  std::transform(x.begin(), x.end(), y.begin(), x.begin(), std::divides<>());
+  return x;
 }
 
 class Prober {
@@ -103,8 +107,7 @@ class Prober {
       x.push_back(std::bit_cast<float>((next() & 0x807fffffu) | (exponent << 23)));
       y.push_back(i % 3 == 0 ? 448.0f : std::bit_cast<float>((next() >> 9) | ((90 + (next() >> 27)) << 23)));
     }
-    const auto out = run(1, x, y, "-cl-fp32-correctly-rounded-divide-sqrt", x.size());
-    return are_quotients(out, x, y);
+    return all_same_bits(run(1, x, y, "-cl-fp32-correctly-rounded-divide-sqrt", x.size()), quotients(x, y));
   }
 
   bool divides_by_fma() const {
@@ -122,20 +125,18 @@ class Prober {
     }
     x[0] = 0.0f;
     x[1] = -0.0f;
-    const auto out = run(4, x, y, "", x.size());
-    return are_quotients(out, x, y);
+    return all_same_bits(run(4, x, y, "", x.size()), quotients(x, y));
   }
 
   bool converts_half_vectors() const {
     constexpr std::size_t kAll = 65536;
-    std::vector<float> bits(kAll), unused(kAll);
+    std::vector<float> bits(kAll), unused(kAll), want(kAll);
     auto* halves = reinterpret_cast<std::uint16_t*>(bits.data());
-    for (std::size_t i = 0; i < kAll; ++i) halves[i] = static_cast<std::uint16_t>(i);
-    const auto out = run(2, bits, unused, "", kAll / 16);
     for (std::size_t i = 0; i < kAll; ++i) {
-      if (!same_bits(out[i], numerics::decode_f16(static_cast<std::uint16_t>(i)))) return false;
+      halves[i] = static_cast<std::uint16_t>(i);
+      want[i] = numerics::decode_f16(halves[i]);
     }
-    return true;
+    return all_same_bits(run(2, bits, unused, "", kAll / 16), want);
   }
 
   /// Whether words of codes become f32 by way of 16-bit floats, every code exactly, as HALF_BITS `way` says.
@@ -155,8 +156,7 @@ class Prober {
 
   /// Whether the packed dot product of four signed bytes is what it says, for every code beside every other.
   bool multiplies_bytes() const {
-    std::vector<float> x, y;
-    std::vector<std::int32_t> want;
+    std::vector<float> x, y, want;
     Drawn next{2468};
     for (int i = 0; i < 4096; ++i) {
       std::int8_t a[4], b[4];
@@ -169,13 +169,9 @@ class Prober {
       }
       x.push_back(std::bit_cast<float>(a));
       y.push_back(std::bit_cast<float>(b));
-      want.push_back(sum);
+      want.push_back(static_cast<float>(sum));
     }
-    const auto out = run(7, x, y, "", x.size());
-    for (std::size_t i = 0; i < out.size(); ++i) {
-      if (out[i] != static_cast<float>(want[i])) return false;
-    }
-    return true;
+    return run(7, x, y, "", x.size()) == want;
   }
 
   /// Whether probe `which`, by four work-items, builds and gives back what it was given.
