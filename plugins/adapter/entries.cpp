@@ -3,7 +3,6 @@
 
 #include "plugins/adapter/entries.h"
 #include "plugins/adapter/handles.h"
-#include "plugins/adapter/instance.h"
 #include "plugins/adapter/validate.h"
 
 namespace ironcl::adapter {
@@ -56,20 +55,6 @@ std::chrono::nanoseconds timeout_of(std::uint64_t timeout_ns) {
 }
 
 }  // namespace
-
-void load(const ironcl_host* host, const ironcl_key_value* options, uint32_t option_count, ironcl_error*) {
-  plugin_instance.load(host, options, option_count);
-}
-
-void unload() { plugin_instance.unload(); }
-
-void enumerate(ironcl_device* out_devices, uint32_t capacity, uint32_t* out_count, ironcl_error*) {
-  plugin_instance.enumerate(out_devices, capacity, out_count);
-}
-
-void device_import(const ironcl_native_device* desc, ironcl_device* out_device, ironcl_error*) {
-  plugin_instance.import_device(desc, out_device);
-}
 
 void device_props(ironcl_device device, ironcl_device_props* out_props, ironcl_error*) {
   const auto& state = state_of(device);

@@ -1,17 +1,22 @@
 // SPDX-License-Identifier: Apache-2.0
-// Loading, unloading and listing. Next door: instance.h.
+// Loading, unloading and listing: the entries, and what a loaded plugin holds. Next door: entries.cpp.
 #include "plugins/adapter/instance.h"
 
 #include <fmt/ranges.h>
 
+#include <atomic>
 #include <cstdlib>
+#include <mutex>
 
+#include "plugins/adapter/entries.h"
 #include "plugins/adapter/handles.h"
 
 namespace ironcl::adapter {
 
+namespace {
+
 /// The host's log as a backend sees it: one call a line; silent before load and after unload.
-class Instance::HostLog final : public backend::Log {
+class HostLog final : public backend::Log {
  public:
   void lend(const ironcl_host* host) {
     const std::lock_guard lock(mutex_);
@@ -41,15 +46,37 @@ class Instance::HostLog final : public backend::Log {
   void* context_ = nullptr;
 };
 
-struct Instance::State {
+/// What a load holds.
+struct Loaded {
   std::unique_ptr<backend::Backend> backend;
   std::vector<std::unique_ptr<ironcl_device_t>> devices;   // in the order of enumerate
   std::vector<std::unique_ptr<ironcl_device_t>> imported;  // in the order of device_import
   bool listed = false;
-  State* next = nullptr;
+  Loaded* next = nullptr;
 };
 
-namespace {
+/// The one of this library, constant-initialised and never destroyed: nothing of a driver is released from a static
+/// destructor.
+struct Instance {
+  std::atomic<pid_t> process{0};  // that loaded it first; 0: none has. Read without the lock, which a fork may hold
+  std::mutex mutex;               // guards the three below
+  HostLog* log = nullptr;         // made by the first load and kept: objects may outlive unload()
+  Loaded* loaded = nullptr;
+  Loaded* retired = nullptr;  // device handles of earlier loads: empty, but still legal to ask
+};
+constinit Instance instance;
+
+/// Throws unavailable in a process forked from one that has loaded the plugin.
+void check_fork() {
+  if (const pid_t process = instance.process; process != 0) check_process(process);
+}
+
+/// What the load holds; the lock is held. Throws invalid_argument where there is none.
+Loaded& loaded_for(const char* entry) {
+  if (instance.loaded == nullptr)
+    invalid("{}: \"{}\" is not loaded; call load() first", entry, plugin_definition.name);
+  return *instance.loaded;
+}
 
 backend::Options load_options(const ironcl_key_value* options, std::uint32_t count) {
   backend::Options out;
@@ -89,11 +116,14 @@ std::optional<std::string> setting(const backend::Options& options, std::string_
   return std::string(value);
 }
 
-void Instance::load(const ironcl_host* host, const ironcl_key_value* options, std::uint32_t option_count) {
-  if (const pid_t process = process_; process != 0) check_process(process);
-  const std::lock_guard lock(mutex_);
-  if (state_ != nullptr)
-    invalid("load: \"{}\" is loaded already in this process; share that load, or call unload() first", name_);
+namespace entries {
+
+void load(const ironcl_host* host, const ironcl_key_value* options, uint32_t option_count, ironcl_error*) {
+  check_fork();
+  const std::lock_guard lock(instance.mutex);
+  if (instance.loaded != nullptr)
+    invalid("load: \"{}\" is loaded already in this process; share that load, or call unload() first",
+            plugin_definition.name);
   ironcl_host known{};
   if (host != nullptr) {
     known = read_struct(host, "host");
@@ -103,79 +133,83 @@ void Instance::load(const ironcl_host* host, const ironcl_key_value* options, st
              known.abi_major, known.abi_minor, IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
   }
   const backend::Options given = load_options(options, option_count);
-  if (log_ == nullptr) log_ = new HostLog;
-  auto state = std::make_unique<State>();
-  log_->lend(host == nullptr ? nullptr : &known);
+  if (instance.log == nullptr) instance.log = new HostLog;
+  auto loaded = std::make_unique<Loaded>();
+  instance.log->lend(host == nullptr ? nullptr : &known);
   try {
-    state->backend = make_(given, log_);
-    if (state->backend == nullptr) refuse(IRONCL_INTERNAL, "load: the backend's factory returned nothing");
+    loaded->backend = plugin_definition.make(given, instance.log);
+    if (loaded->backend == nullptr) refuse(IRONCL_INTERNAL, "load: the backend's factory returned nothing");
   } catch (...) {
-    log_->lend(nullptr);
+    instance.log->lend(nullptr);
     throw;
   }
-  state_ = state.release();
-  process_ = getpid();
+  instance.loaded = loaded.release();
+  instance.process = getpid();
 }
 
-void Instance::unload() noexcept {
+/// Drops the backend and cuts the log. Handles that the host still holds stay legal to destroy. Does nothing in a
+/// forked child, where the driver must not be called.
+void unload() {
   try {
-    if (const pid_t process = process_; process != 0 && process != getpid()) return;
-    const std::lock_guard lock(mutex_);
-    if (state_ == nullptr) return;
+    if (const pid_t process = instance.process; process != 0 && process != getpid()) return;
+    const std::lock_guard lock(instance.mutex);
+    Loaded* const loaded = instance.loaded;
+    if (loaded == nullptr) return;
     const std::int64_t alive = live_handles.load(std::memory_order_relaxed);
     if (alive != 0) {
-      log_->write(
+      instance.log->write(
           backend::LogLevel::warn,
           fmt::format("{}: unload() with {} objects not destroyed; destroy queues, buffers, weights, plans and "
                       "events first",
-                      name_, alive));
+                      plugin_definition.name, alive));
     }
-    for (const auto& device : state_->devices) device->state.reset();
-    for (const auto& device : state_->imported) device->state.reset();
-    state_->backend.reset();
-    log_->lend(nullptr);
-    state_->next = retired_;
-    retired_ = state_;
-    state_ = nullptr;
+    for (const auto& device : loaded->devices) device->state.reset();
+    for (const auto& device : loaded->imported) device->state.reset();
+    loaded->backend.reset();
+    instance.log->lend(nullptr);
+    loaded->next = std::exchange(instance.retired, loaded);
+    instance.loaded = nullptr;
   } catch (...) {
   }
 }
 
-void Instance::enumerate(ironcl_device* out_devices, std::uint32_t capacity, std::uint32_t* out_count) {
+void enumerate(ironcl_device* out_devices, uint32_t capacity, uint32_t* out_count, ironcl_error*) {
   require("out_count", out_count);
   if (capacity != 0) require("out_devices", out_devices);
-  if (const pid_t process = process_; process != 0) check_process(process);
-  const std::lock_guard lock(mutex_);
-  if (state_ == nullptr) invalid("enumerate: \"{}\" is not loaded; call load() first", name_);
-  if (!state_->listed) {
+  check_fork();
+  const std::lock_guard lock(instance.mutex);
+  Loaded& loaded = loaded_for("enumerate");
+  if (!loaded.listed) {
     std::vector<std::unique_ptr<ironcl_device_t>> devices;
-    for (const auto& device : state_->backend->devices()) devices.push_back(handle_of(device));
-    state_->devices = std::move(devices);
-    state_->listed = true;
+    for (const auto& device : loaded.backend->devices()) devices.push_back(handle_of(device));
+    loaded.devices = std::move(devices);
+    loaded.listed = true;
   }
-  const auto count = static_cast<std::uint32_t>(state_->devices.size());
-  for (std::uint32_t i = 0; i < std::min(count, capacity); ++i) out_devices[i] = state_->devices[i].get();
+  const auto count = static_cast<std::uint32_t>(loaded.devices.size());
+  for (std::uint32_t i = 0; i < std::min(count, capacity); ++i) out_devices[i] = loaded.devices[i].get();
   *out_count = count;
 }
 
-void Instance::import_device(const ironcl_native_device* desc, ironcl_device* out_device) {
+/// The same objects give the same handle.
+void device_import(const ironcl_native_device* desc, ironcl_device* out_device, ironcl_error*) {
   const auto known = read_struct(desc, "native_device");
   if (known.kind != IRONCL_NATIVE_OPENCL)
     unimplemented("native_device.kind is {}; this plugin knows 1 (OpenCL)", known.kind);
   require("native_device.device", known.device);
   require("native_device.context", known.context);
   require("out_device", out_device);
-  if (const pid_t process = process_; process != 0) check_process(process);
-  const std::lock_guard lock(mutex_);
-  if (state_ == nullptr) invalid("device_import: \"{}\" is not loaded; call load() first", name_);
-  const auto device = state_->backend->import_device(
+  check_fork();
+  const std::lock_guard lock(instance.mutex);
+  Loaded& loaded = loaded_for("device_import");
+  const auto device = loaded.backend->import_device(
       {static_cast<backend::NativeDevice::Kind>(known.kind), known.device, known.context});
   if (device == nullptr) refuse(IRONCL_INTERNAL, "device_import: the backend made no device");
-  auto& imported = state_->imported;
+  auto& imported = loaded.imported;
   auto found = std::find_if(imported.begin(), imported.end(),
                             [&](const auto& handle) { return handle->state->device == device; });
   if (found == imported.end()) found = imported.insert(found, handle_of(device));
   *out_device = found->get();
 }
 
+}  // namespace entries
 }  // namespace ironcl::adapter

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // A plugin in one line: IRONCL_DEFINE_PLUGIN("name", make_backend), at file scope of the plugin's only own source.
-// Next door: instance.h (what a loaded plugin holds), entries.h (the functions of the table).
+// Next door: instance.cpp (what a loaded plugin holds), entries.h (the functions of the table).
 #pragma once
 
 #include "host/include/ironcl/plugin_ops.h"
@@ -34,7 +34,7 @@ constexpr ironcl_plugin make_table(const char* name, const char* build_id) {
 /// Defines the library's one export. `name` is a literal of [a-z0-9_]+; `make_backend` is an adapter::MakeBackend.
 #define IRONCL_DEFINE_PLUGIN(name, make_backend)                                                                     \
   namespace ironcl::adapter {                                                                                        \
-  constinit Instance plugin_instance{name, make_backend};                                                            \
+  constinit const Definition plugin_definition{name, make_backend};                                                  \
   static constinit const ironcl_plugin plugin_table = make_table(name, IRONCL_BUILD_ID);                             \
   }                                                                                                                  \
   extern "C" IRONCL_EXPORT const ironcl_plugin* ironcl_plugin_query(uint32_t host_major, uint32_t host_minor);       \
