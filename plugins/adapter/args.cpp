@@ -48,8 +48,7 @@ std::shared_ptr<backend::Weights> plan_weights(ironcl_weights weights, const Gem
   require("gemm_args.weights", weights);
   if (weights->device != plan.device)
     invalid("gemm_args.weights are of another device; prepare them on the plan's device");
-  check_same_matrix(plan.desc, weights->dtype, weights->n, weights->k, weights->matrices, weights->scale,
-                    "gemm_args.weights");
+  check_same_matrix(plan.desc, weights->desc, "gemm_args.weights");
   return weights->weights;
 }
 

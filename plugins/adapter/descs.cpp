@@ -212,19 +212,19 @@ backend::WeightsDesc read(const ironcl_weights_desc* in, const DeviceState& devi
     kWeights.invalid("plan is of another device; prepare the weights on the plan's device");
   const auto* plan = std::get_if<GemmOp>(&abi.plan->operation);
   if (plan == nullptr) kWeights.invalid("plan is not a GEMM; give the one that reads these weights, or NULL");
-  check_same_matrix(plan->desc, out.dtype, out.n, out.k, out.matrices, out.scale, "weights_desc");
+  check_same_matrix(plan->desc, out, "weights_desc");
   out.plan = plan->object;
   return out;
 }
 
-void check_same_matrix(const backend::GemmDesc& plan, DType type, std::int64_t n, std::int64_t k,
-                       std::int64_t matrices, const backend::ScaleDesc& scale, std::string_view field) {
-  const std::int64_t plan_matrices = std::max<std::int64_t>(1, plan.matrices);
-  if (n != plan.b_rows() || k != plan.k || matrices != plan_matrices)
+void check_same_matrix(const backend::GemmDesc& plan, const backend::WeightsDesc& weights, std::string_view field) {
+  const std::int64_t plan_matrices = std::max<std::int64_t>(1, plan.matrices), n = weights.n, k = weights.k;
+  if (n != plan.b_rows() || k != plan.k || weights.matrices != plan_matrices)
     invalid("{}: the weights are {} matrices of [n, k] = [{}, {}], expected {} of [{}, {}] as in the plan", field,
-            matrices, n, k, plan_matrices, plan.b_rows(), plan.k);
-  if (type != plan.b)
-    invalid("{}: the weights are {}, expected the plan's b_dtype {}", field, shown(type), shown(plan.b));
+            weights.matrices, n, k, plan_matrices, plan.b_rows(), plan.k);
+  if (weights.dtype != plan.b)
+    invalid("{}: the weights are {}, expected the plan's b_dtype {}", field, shown(weights.dtype), shown(plan.b));
+  const backend::ScaleDesc& scale = weights.scale;
   const auto grid = scale.grid.resolved(n, k), expected = plan.b_scale.grid.resolved(n, k);
   if (scale.dtype != plan.b_scale.dtype || !(grid == expected) || scale.global != plan.b_scale.global)
     invalid("{}: the weights' scales are {} in groups of {}x{}, expected the plan's {} in groups of {}x{}", field,

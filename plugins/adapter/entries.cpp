@@ -162,11 +162,13 @@ void read(ironcl_queue queue, ironcl_span src, void* dst, ironcl_event* out_even
 void weights_prepare(ironcl_device device, const ironcl_weights_desc* desc, ironcl_weights* out_weights,
                      ironcl_error*) {
   const auto& state = state_of(device);
-  const backend::WeightsDesc known = adapter::read(desc, *state);
+  backend::WeightsDesc known = adapter::read(desc, *state);
   require("out_weights", out_weights);
   auto weights = made(state->device->prepare_weights(known), "weights");
-  *out_weights =
-      new ironcl_weights_t{{}, state, std::move(weights), known.n, known.k, known.matrices, known.dtype, known.scale};
+  known.plan = nullptr;
+  known.data = known.scales = nullptr;
+  known.global_scales = nullptr;
+  *out_weights = new ironcl_weights_t{{}, state, std::move(weights), std::move(known)};
 }
 
 void weights_export(ironcl_weights weights, void* data, uint64_t data_bytes, void* scales, uint64_t scale_bytes,

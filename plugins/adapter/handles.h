@@ -82,9 +82,7 @@ struct ironcl_buffer_t : ironcl::adapter::Counted {
 struct ironcl_weights_t : ironcl::adapter::Counted {
   std::shared_ptr<ironcl::adapter::DeviceState> device;
   std::shared_ptr<ironcl::backend::Weights> weights;
-  std::int64_t n = 0, k = 0, matrices = 1;
-  ironcl::backend::DType dtype = ironcl::backend::DType::none;
-  ironcl::backend::ScaleDesc scale;
+  ironcl::backend::WeightsDesc desc;  ///< Without memory and plan.
 };
 
 struct ironcl_op_t : ironcl::adapter::Counted {

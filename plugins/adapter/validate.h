@@ -25,9 +25,8 @@ backend::CombineDesc read(const ironcl_combine_desc* in);
 /// Also that `plan`, where given, is of `device` and of the same matrix.
 backend::WeightsDesc read(const ironcl_weights_desc* in, const DeviceState& device);
 
-/// Throws where a B of these properties is not the one that `plan` multiplies. `field` opens the message.
-void check_same_matrix(const backend::GemmDesc& plan, backend::DType type, std::int64_t n, std::int64_t k,
-                       std::int64_t matrices, const backend::ScaleDesc& scale, std::string_view field);
+/// Throws where `weights` are not the B that `plan` multiplies. `field` opens the message.
+void check_same_matrix(const backend::GemmDesc& plan, const backend::WeightsDesc& weights, std::string_view field);
 
 /// Checks a call on a queue of device `on`: devices agree, weights have the plan's form, spans lie inside their
 /// buffers, are large enough and aligned, and written spans overlap no other.
