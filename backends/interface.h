@@ -232,15 +232,19 @@ struct GemmInfo {
   std::string form{};  ///< Form of the weights that it reads; empty: any.
 };
 
+/// What each call has beside its operands.
+struct CallArgs {
+  std::vector<std::shared_ptr<Event>> wait;
+  bool wants_event = true;  ///< False: no event is made, and null returned.
+};
+
 /// One call of a plan; the spans are those of ironcl_gemm_args.
-struct GemmArgs {
+struct GemmArgs : CallArgs {
   std::int64_t m = 0;
   std::shared_ptr<Weights> weights;
   std::int64_t a_rows = 0;  ///< Rows of A where the plan gathers; else 0.
   Span a, a_scale, d, d_scale, bias, matrix_rows, workspace, a_quantized, a_quantized_scale, a_index;
-  std::vector<std::shared_ptr<Event>> wait;
   Span a_global, d_global;
-  bool wants_event = true;  ///< False: no event is made, and null returned. Here and in what follows.
 };
 
 /// A plan.
@@ -258,37 +262,30 @@ struct QuantizeDesc {
   Quantizer quantizer;
 };
 
-struct QuantizeArgs {
+struct QuantizeArgs : CallArgs {
   std::int64_t rows = 0;
   Span x, codes, scales;
-  std::vector<std::shared_ptr<Event>> wait;
   Span global;
-  bool wants_event = true;
 };
 
 using Quantize = Operation<QuantizeArgs>;
 
 /// From a router's logits to rows sorted by expert. Where `given`, ids are read, weights are left alone, and logits
 /// are there only with `shared_gate`, of which only the last is read. The meaning of every field is that of
-/// ironcl_route_desc.
-struct RouteDesc {
+/// ironcl_route_desc; the adapter has replaced 0 local experts by all, and other zeros by what they mean.
+struct RouteDesc : numerics::Routing {
+  RouteDesc() { score = Score::none; }
   std::int64_t tokens = 0;
-  std::int64_t logits_ld = 0;  ///< Elements; the adapter has replaced 0 by the tight value.
+  std::int64_t logits_ld = 0;  ///< Elements.
   std::int64_t capacity = 0;   ///< 0: contiguous rows. Else rows of each expert, that many apart.
-  std::int64_t experts = 0, top_k = 0;
-  std::int64_t first_expert = 0, local_experts = 0;  ///< The adapter has replaced 0 local experts by all.
-  Score score = Score::none;
-  std::int64_t expert_groups = 1, top_groups = 1;  ///< The adapter has replaced 0 by 1.
-  float scale = 1;                                 ///< The adapter has replaced 0 by 1.
-  bool given = false, normalize = false, shared_gate = false, best_of_two = false;
+  std::int64_t first_expert = 0, local_experts = 0;
+  bool given = false, shared_gate = false;
   DType logits = DType::none, bias = DType::none;
 };
 
-struct RouteArgs {
+struct RouteArgs : CallArgs {
   std::int64_t tokens = 0;
   Span logits, bias, ids, weights, matrix_rows, a_index, rows, shared_weights;  ///< weights: absent where given.
-  std::vector<std::shared_ptr<Event>> wait;
-  bool wants_event = true;
 };
 
 using Route = Operation<RouteArgs>;
@@ -306,12 +303,10 @@ struct ActivateDesc {
   Quantizer quantizer;
 };
 
-struct ActivateArgs {
+struct ActivateArgs : CallArgs {
   std::int64_t rows = 0;
   Span gate, up, y, scales, matrix_rows;
-  std::vector<std::shared_ptr<Event>> wait;
   Span global;
-  bool wants_event = true;
 };
 
 using Activate = Operation<ActivateArgs>;
@@ -323,19 +318,14 @@ struct CombineDesc {
   DType x = DType::none, add = DType::none, y = DType::none;
 };
 
-struct CombineArgs {
+struct CombineArgs : CallArgs {
   std::int64_t tokens = 0;
   Span x, rows, weights, add, add_weights, y;  ///< add_weights may be absent: 1.
-  std::vector<std::shared_ptr<Event>> wait;
-  bool wants_event = true;
 };
 
 using Combine = Operation<CombineArgs>;
 
-struct SequenceArgs {
-  std::vector<std::shared_ptr<Event>> wait;
-  bool wants_event = true;
-};
+struct SequenceArgs : CallArgs {};
 
 /// A call as a sequence has it: its arguments wait for nothing.
 template <class Args>

@@ -110,14 +110,6 @@ std::shared_ptr<backend::Route> make_route(const backend::RouteDesc& d, const Ma
     const auto a_index = numbers<std::int32_t>(args.a_index, d.capacity != 0 ? d.local_experts * d.capacity : slots);
     const auto weights = numbers<float>(args.weights, slots);
     const auto shared_weights = numbers<float>(args.shared_weights, args.tokens);
-    const numerics::Routing routing{.experts = d.experts,
-                                    .top_k = d.top_k,
-                                    .score = d.score,
-                                    .expert_groups = d.expert_groups,
-                                    .top_groups = d.top_groups,
-                                    .scale = d.scale,
-                                    .normalize = d.normalize,
-                                    .best_of_two = d.best_of_two};
     const auto top_k = static_cast<std::size_t>(d.top_k), experts = static_cast<std::size_t>(d.experts);
     std::vector<float> row(static_cast<std::size_t>(logits)), scores(experts);
     for (std::int64_t t = 0; t < args.tokens && rows_of_logits != nullptr; ++t) {
@@ -126,7 +118,7 @@ std::shared_ptr<backend::Route> make_route(const backend::RouteDesc& d, const Ma
       if (d.shared_gate) shared_weights[at] = numerics::sigmoid(row.back());
       if (d.given) continue;
       numerics::scores(d.score, std::span<const float>(row).first(experts), scores);
-      numerics::choose(routing, scores, bias, ids.subspan(at * top_k, top_k), weights.subspan(at * top_k, top_k));
+      numerics::choose(d, scores, bias, ids.subspan(at * top_k, top_k), weights.subspan(at * top_k, top_k));
     }
     numerics::sort_by_expert(ids, d.top_k,
                              {.first = d.first_expert, .local = d.local_experts, .capacity = d.capacity}, counts,

@@ -179,7 +179,10 @@ TEST_F(OpenClLimits, MoreThanKernelsCountIsRefused) {
       expect_error<backend::Error>(Status::unsupported, "at most 2147479552",
                                    [&] { device->create_combine(combine); });
     }
-    backend::RouteDesc route{.tokens = kMost, .experts = 1, .top_k = 1, .local_experts = 1, .given = true};
+    backend::RouteDesc route;
+    route.tokens = kMost;
+    route.experts = route.top_k = route.local_experts = 1;
+    route.given = true;
     expect_error<backend::Error>(Status::unsupported, "at most 2147479552", [&] { device->create_route(route); });
     route.tokens = 1;
     route.capacity = kMost;
