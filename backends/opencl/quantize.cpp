@@ -14,17 +14,7 @@ std::shared_ptr<backend::Quantize> Device::create_quantize(const backend::Quanti
   expect_countable("rows", desc.rows);
   expect_fits(f, "X", numerics::Size(std::max<std::int64_t>(desc.rows, 1)) * desc.x_ld * numerics::size_of(desc.x));
   const std::shared_ptr<Step> step =
-      quantize_rows_step({.source = desc.x,
-                          .code = desc.code,
-                          .k = desc.cols,
-                          .ld = desc.x_ld,
-                          .code_ld = desc.code_ld,
-                          .grid = desc.scale.grid,
-                          .quantizer = desc.quantizer,
-                          .fill = desc.cols,
-                          .scale_ld = desc.scale.ld,
-                          .scale = desc.scale.dtype},
-                         f, {Source::a, 0}, {Source::a_codes, 0}, {Source::a_code_scales, 0});
+      quantize_rows_step(desc, f, {Source::a, 0}, {Source::a_codes, 0}, {Source::a_code_scales, 0});
   guarded("building a quantiser", [&] {
     step->build(*context()->builder);
     const Queue queue(context());

@@ -41,23 +41,11 @@ inline backend::DType type_of_b_in_tiles(const Operand& out, const Problem& p) {
 std::unique_ptr<Step> pack_step(const Packing& packing, const Operand& a, const Operand& out,
                                 const PlanContext& plan);
 
-/// What cl/quantize.cl quantises, to rows of codes with a grid of f32 scales, and how. Rows come with each call.
-struct RowQuantizer {
-  backend::DType source = backend::DType::none, code = backend::DType::none;
-  std::int64_t k = 0;
-  std::int64_t ld = 0;       ///< Row distance of the source, in elements.
-  std::int64_t code_ld = 0;  ///< Row distance of the codes.
-  numerics::ScaleGrid grid;
-  numerics::Quantizer quantizer;
-  std::int64_t fill = 0;                       ///< Columns from k to here become zero codes; 0: to code_ld.
-  std::int64_t scale_ld = 0;                   ///< Row distance of the scales; 0: no gaps.
-  backend::DType scale = backend::DType::f32;  ///< Type of stored scales: f32 or e8m0.
-};
-
-/// Quantises what lies at `x` to codes at `codes`, with scales at `scales`. A call that does not bring the
-/// memory of `codes` leaves the step out.
-std::unique_ptr<Step> quantize_rows_step(const RowQuantizer& how, const Features& features, const Place& x,
-                                         const Place& codes, const Place& scales);
+/// Quantises what lies at `x` to codes at `codes`, with scales at `scales` (cl/quantize.cl). Rows come with each
+/// call, not with `desc`; columns from its own to `fill` become zero codes, and scales whose ld is 0 have no gaps. A
+/// call that does not bring the memory of `codes` leaves the step out.
+std::unique_ptr<Step> quantize_rows_step(const backend::QuantizeDesc& desc, const Features& features, const Place& x,
+                                         const Place& codes, const Place& scales, std::int64_t fill = 0);
 
 /// Quantises D, as the kernels leave it at `d`, into what the caller takes; of a grouped problem rows that a matrix
 /// has.
