@@ -37,15 +37,6 @@ inline bool counts_in_one_launch(const OneLaunch& cut, const Problem& p) {
   return blocks * (columns + cut.parts) + columns < kMostCounted && tiles * p.k_groups() < kMostRuns;
 }
 
-/// The rule of the tunable `floats` of such a variant; `cut` says how it cuts D and k.
-template <OneLaunch (*cut)(const Tuning&)>
-Constraint one_launch_constraint() {
-  return {"floats counts blocks of D in one launch, and these are too many; take 0",
-          [](const Tuning& t, const Problem& p) {
-            return t["floats"] == 0 || !fits_one_launch(p) || counts_in_one_launch(cut(t), p);
-          }};
-}
-
 /// What cl/one_launch.cl has in scratch: its words, tiles of A with their scales, and parts of k. Nothing where a
 /// step before has quantised.
 template <OneLaunch (*cut)(const Tuning&)>
@@ -61,16 +52,30 @@ numerics::Size one_launch_scratch(const Tuning& t, const Problem& p, const Featu
          sums * c.tile_rows * c.block_n * 4;
 }
 
-/// The one pass of such a kernel, one work-group per block; with `floats` one per core that can have a panel, where
-/// blocks are fewer.
+/// `v` is `kernel`, with the tunable `floats`; `cut` says how it cuts D and k, and tiles of A are bf16 or i8. Its one
+/// pass has one work-group per block; with `floats` one per core that can have a panel, where blocks are fewer.
 template <OneLaunch (*cut)(const Tuning&)>
-Pass one_launch_pass(const char* kernel, const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
-  const OneLaunch c = cut(t);
-  const std::int64_t columns = numerics::ceil_div(p.n, c.block_n);
-  std::int64_t blocks = most_tiles(p, m, c.tile_rows * c.block_m);
-  if (t["floats"] == 1 && !p.grouped())
-    blocks = std::max(blocks, std::min(blocks * c.parts, f.compute_units / columns));
-  return {kernel, {columns, blocks}, 1};
+void set_one_launch(Variant& v, const char* kernel) {
+  v.constraints = {{"floats counts blocks of D in one launch, and these are too many; take 0",
+                    [](const Tuning& t, const Problem& p) {
+                      return t["floats"] == 0 || !fits_one_launch(p) || counts_in_one_launch(cut(t), p);
+                    }}};
+  v.block = [](const Tuning& t) { return Shape{cut(t).tile_rows * cut(t).block_m, cut(t).block_n}; };
+  v.activations = [](const Tuning& t, const Problem& p) {
+    using backend::DType;
+    return group_tiles_form(cut(t).tile_rows, numerics::is_integer(p.b) ? DType::i8 : DType::bf16, p.k_group,
+                            t["floats"] == 1);
+  };
+  v.numbered_calls = true;
+  v.scratch_bytes = one_launch_scratch<cut>;
+  v.passes = [kernel](const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
+    const OneLaunch c = cut(t);
+    const std::int64_t columns = numerics::ceil_div(p.n, c.block_n);
+    std::int64_t blocks = most_tiles(p, m, c.tile_rows * c.block_m);
+    if (t["floats"] == 1 && !p.grouped())
+      blocks = std::max(blocks, std::min(blocks * c.parts, f.compute_units / columns));
+    return std::vector<Pass>{{kernel, {columns, blocks}, 1}};
+  };
 }
 
 constexpr int kMostPersistentGroups = 128;

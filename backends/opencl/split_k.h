@@ -16,19 +16,25 @@ inline numerics::Size split_scratch(const Tuning& t, const Problem& p, const Fea
   return scratch_of_parts(p, t["split_k"], t["tile_m"], p.n);
 }
 
-/// `kernel` by work-groups of `items` that make `columns` columns each, and what adds its parts.
-inline std::vector<Pass> split_passes(const std::string& kernel, std::int64_t columns, std::int64_t items,
-                                      const Tuning& t, const Problem& p, std::int64_t m) {
-  constexpr int kReduceItems = 64;  // REDUCE_ITEMS of cl/split_k.cl.
-  const std::int64_t height = t["tile_m"];
-  const std::int64_t parts = t["split_k"];
-  std::vector<Pass> list{{kernel, {numerics::ceil_div(p.n, columns), most_tiles(p, m, height) * parts}, items}};
-  if (parts > 1) {
-    list.push_back({kernel + "_reduce",
-                    {numerics::ceil_div(p.n, kReduceItems), most_tiles(p, m, p.grouped() ? height : 1)},
-                    kReduceItems});
-  }
-  return list;
+/// What a work-group has of something.
+using OfWorkGroup = std::int64_t (*)(const Tuning&);
+
+/// `v` is `kernel` by work-groups of so many work-items that make `columns` columns each, and what adds its parts.
+inline void split_passes(Variant& v, const std::string& kernel, OfWorkGroup columns, OfWorkGroup items) {
+  v.work_items = items;
+  v.tile = v.block = [columns](const Tuning& t) { return Shape{t["tile_m"], columns(t)}; };
+  v.passes = [=](const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
+    constexpr int kReduceItems = 64;  // REDUCE_ITEMS of cl/split_k.cl.
+    const std::int64_t height = t["tile_m"], parts = t["split_k"];
+    std::vector<Pass> list{
+        {kernel, {numerics::ceil_div(p.n, columns(t)), most_tiles(p, m, height) * parts}, items(t)}};
+    if (parts > 1) {
+      list.push_back({kernel + "_reduce",
+                      {numerics::ceil_div(p.n, kReduceItems), most_tiles(p, m, p.grouped() ? height : 1)},
+                      kReduceItems});
+    }
+    return list;
+  };
 }
 
 /// Work-groups that make `columns` columns each; a part of k is one of its own.
@@ -50,8 +56,10 @@ inline double split_multiply_adds(const Tuning& t, const Problem& p, const Featu
   return in_rounds * t["tile_m"] * columns * p.k / t["split_k"];
 }
 
-/// A variant that reads chunks and makes parts of k: its name, forms, scratch memory and schedule.
-inline Variant variant_of_chunks(std::string name, std::string summary) {
+/// A variant that reads chunks and makes parts of k: its name, forms, scratch memory, schedule, and as
+/// split_passes().
+inline Variant variant_of_chunks(std::string name, std::string summary, const std::string& kernel,
+                                 OfWorkGroup columns, OfWorkGroup items) {
   Variant v;
   v.name = std::move(name);
   v.summary = std::move(summary);
@@ -62,6 +70,7 @@ inline Variant variant_of_chunks(std::string name, std::string summary) {
   v.scratch_bytes = split_scratch;
   v.codes_of_d = true;
   v.gate_run = [](const Tuning& t, const Problem&) { return t["split_k"] == 1 ? 1 : 0; };
+  split_passes(v, kernel, columns, items);
   return v;
 }
 

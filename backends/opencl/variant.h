@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -114,8 +115,8 @@ struct Variant {
   int Features::*lanes = nullptr;
 
   // What it is.
-  Shape (*tile)(const Tuning&) = nullptr;   ///< The part of D held in registers or local memory at once.
-  Shape (*block)(const Tuning&) = nullptr;  ///< The part of D that a work-group makes.
+  std::function<Shape(const Tuning&)> tile;   ///< The part of D held in registers or local memory at once.
+  std::function<Shape(const Tuning&)> block;  ///< The part of D that a work-group makes.
   WeightFormPtr (*weights)(const Tuning&, const Problem&) = nullptr;
   ActivationFormPtr (*activations)(const Tuning&, const Problem&) = nullptr;
   /// How a grouped problem's rows are scheduled for it; null: it takes neither grouped problems nor gathered rows.
@@ -134,7 +135,7 @@ struct Variant {
   /// Each call has a unique number (cl/one_launch.cl).
   bool numbered_calls = false;
   /// Launches for m rows; for a grouped problem, for the most blocks that m rows can become (row_blocks).
-  std::vector<Pass> (*passes)(const Tuning&, const Problem&, const Features&, std::int64_t m) = nullptr;
+  std::function<std::vector<Pass>(const Tuning&, const Problem&, const Features&, std::int64_t m)> passes;
   /// K groups of activations that persistent work-groups hold; they share the work by the plan's counter, which
   /// the kernel finds in place of the scratch (one_launch.h). 0, or null: work-groups are not persistent.
   int (*persistent_groups)(const Tuning&, const Problem&) = nullptr;

@@ -24,10 +24,6 @@ std::int64_t local_bytes(const Tuning& t, const Problem& p) {
 
 OneLaunch one_launch(const Tuning& t) { return {kRows, t["block_m"], t["block_n"], t["split_k"]}; }
 
-std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
-  return {one_launch_pass<one_launch>("gemm_amx", t, p, f, m)};
-}
-
 // Clocks of a core, measured on a Xeon (docs/performance/cpu-amx.md).
 constexpr int kUnit = 64;       ///< Columns.
 constexpr double kTile = 20.5;  ///< A product of 16 rows by 32 k by 16 columns, with all that goes with it; 16 alone.
@@ -153,22 +149,15 @@ Variant gemm_amx() {
                 {"block_n", 128, {32, 64, 128, 256, 384, 512}, "columns of D per work-group"},
                 {"floats", 0, {0, 1}, "1: floats that are to be quantised are taken as they are"},
                 {"split_k", 1, {1, 2, 3, 4, 6, 8, 12, 16}, "parts of k, by cores of their own with floats 1"}};
-  v.constraints = {one_launch_constraint<one_launch>()};
+  set_one_launch<one_launch>(v, "gemm_amx");
+  v.schedule = [](const Tuning& t) { return ScheduleShape{kRows, t["block_m"], true}; };
   v.needs = [](const Features& f, const Problem&) -> std::optional<Refusal> {
     if (f.amx_why_not.empty()) return std::nullopt;
     return Refusal{backend::Reason::device_feature, f.amx_why_not};
   };
   v.trial->permission = ask_for_tiles;
-  v.schedule = [](const Tuning& t) { return ScheduleShape{kRows, t["block_m"], true}; };
   v.local_bytes = local_bytes;
   v.tile = [](const Tuning&) { return Shape{2 * kRows, 32}; };
-  v.block = [](const Tuning& t) { return Shape{kRows * t["block_m"], t["block_n"]}; };
-  v.activations = [](const Tuning& t, const Problem& p) {
-    return group_tiles_form(kRows, numerics::is_integer(p.b) ? DType::i8 : DType::bf16, p.k_group, t["floats"] == 1);
-  };
-  v.numbered_calls = true;
-  v.scratch_bytes = one_launch_scratch<one_launch>;
-  v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
   return v;

@@ -8,8 +8,6 @@
 namespace ironcl::opencl {
 namespace {
 
-using backend::DType;
-
 const std::vector<int> kBlocksM{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15, 16, 20, 24, 32};
 const std::vector<int> kBlocksN{32, 64, 96, 128, 192, 256, 288, 384};
 constexpr int kMostRows = 14;  ///< Of a register tile: 28 of 32 registers are sums.
@@ -21,10 +19,6 @@ std::int64_t local_bytes(const Tuning& t, const Problem& p) {
 }
 
 OneLaunch one_launch(const Tuning& t) { return {t["tile_m"], t["block_m"], t["block_n"]}; }
-
-std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t m) {
-  return {one_launch_pass<one_launch>("gemm_bf16", t, p, f, m)};
-}
 
 // In multiply-adds of a vector; measured on an AMD core of family 25 (docs/performance/cpu-bf16.md).
 constexpr double kDecoding = 7;        ///< 32 codes of weights into a slot, beside products.
@@ -137,19 +131,11 @@ Variant gemm_bf16() {
                 {"block_m", 16, kBlocksM, "tiles of rows per work-group"},
                 {"block_n", 64, kBlocksN, "columns of D per work-group"},
                 {"floats", 0, {0, 1}, "1: floats that are to be quantised are taken as they are"}};
-  v.constraints = {one_launch_constraint<one_launch>()};
-  v.last_rows = true;
+  set_one_launch<one_launch>(v, "gemm_bf16");
   v.schedule = [](const Tuning& t) { return ScheduleShape{t["tile_m"], t["block_m"], true}; };
+  v.last_rows = true;
   v.local_bytes = local_bytes;
   v.tile = [](const Tuning& t) { return Shape{t["tile_m"], kPanel}; };
-  v.block = [](const Tuning& t) { return Shape{rows_of_block(t), t["block_n"]}; };
-  v.activations = [](const Tuning& t, const Problem& p) {
-    return group_tiles_form(t["tile_m"], numerics::is_integer(p.b) ? DType::i8 : DType::bf16, p.k_group,
-                            t["floats"] == 1);
-  };
-  v.numbered_calls = true;
-  v.scratch_bytes = one_launch_scratch<one_launch>;
-  v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
   return v;

@@ -14,10 +14,6 @@ std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   return t["tile_m"] * (4 * p.k_group + 8) + magnitude_bytes(p, t["tile_m"], columns(t));
 }
 
-std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
-  return split_passes("gemm_dpas", columns(t), items(t), t, p, m);
-}
-
 std::optional<Refusal> needs(const Features& f, const Problem&) {
   if (f.dpas_lanes != 0) return std::nullopt;
   return Refusal{backend::Reason::device_feature,
@@ -48,7 +44,8 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 Variant gemm_dpas() {
   Variant v = variant_of_chunks("gemm_dpas",
                                 "any rows by matrix products of Intel's sub-groups: fp8 as bf16 with f32 sums, i8 "
-                                "with s32 sums; never run there");
+                                "with s32 sums; never run there",
+                                "gemm_dpas", columns, items);
   v.tunables = {{"tile_m", 16, {8, 16, 32}, "rows of D per work-group"},
                 {"work_n", 2, {1, 2, 4}, "blocks of columns per sub-group"},
                 {"sub_groups", 4, {1, 2, 4, 8}, "sub-groups per work-group, side by side in columns"},
@@ -60,13 +57,10 @@ Variant gemm_dpas() {
   v.trial = Trial{19, 72, 600};
   v.trial->in_child = v.trial->or_here = true;
   v.local_bytes = local_bytes;
-  v.work_items = items;
   v.lanes = &Features::dpas_lanes;
-  v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], columns(t)}; };
   v.gate_run = [](const Tuning& t, const Problem&) {
     return t["split_k"] == 1 && t["work_n"] > 1 ? t.at("lanes") : 0;
   };
-  v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
   return v;

@@ -22,10 +22,6 @@ numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features&)
   return scratch_of_parts(p, t["split_k"], t["tile_m"], numerics::Size(p.n).padded_to(kColumnUnit));
 }
 
-std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
-  return split_passes("gemm_mma_tiled", t["tile_n"], items(t), t, p, m);
-}
-
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
   if (auto refusal = refuse_below_80(f)) return refusal;
   const Problem seen = p.selected();
@@ -121,10 +117,10 @@ Variant gemm_mma_tiled() {
                     }}};
   v.needs = needs;
   v.local_bytes = local_bytes;
-  v.work_items = items;
+  split_passes(
+      v, "gemm_mma_tiled", [](const Tuning& t) { return t["tile_n"]; }, items);
   v.activations = [](const Tuning&, const Problem&) { return rows_form(128); };
   v.gate_run = [](const Tuning& t, const Problem&) { return t["split_k"] == 1 ? 1 : 0; };
-  v.passes = passes;
   v.scratch_bytes = scratch_bytes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

@@ -21,10 +21,6 @@ std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   return floats * slices * 4 + magnitude_bytes(p, t["tile_m"], columns(t));
 }
 
-std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
-  return split_passes("gemm_skinny", columns(t), items(t), t, p, m);
-}
-
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   Tuning t{{"tile_m", 16}, {"work_n", 4}, {"lanes", 8}, {"slices", 16}, {"depth", 1}, {"split_k", 1}, {"totals", 0}};
   for (const int rows : {8, 4, 2, 1})
@@ -100,8 +96,9 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 }  // namespace
 
 Variant gemm_skinny() {
-  Variant v = variant_of_chunks("gemm_skinny",
-                                "few rows on any GPU: 16 bytes of weights per load, decoded once for all rows");
+  Variant v =
+      variant_of_chunks("gemm_skinny", "few rows on any GPU: 16 bytes of weights per load, decoded once for all rows",
+                        "gemm_skinny", columns, items);
   v.products.push_back(unquantised());
   v.activations = [](const Tuning&, const Problem&) { return rows_form(64, RowsOfFloats::multiplied); };
   v.tunables = {{"tile_m", 1, {1, 2, 4, 8, 16}, "rows of D per work-group"},
@@ -120,9 +117,6 @@ Variant gemm_skinny() {
   v.trial->tunables = {{"tile_m", 2}, {"lanes", 4}, {"slices", 2}, {"split_k", 2}};
   v.trial->needs_trial = [](const Features& f) { return f.type == backend::DeviceType::cpu; };
   v.local_bytes = local_bytes;
-  v.work_items = items;
-  v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], columns(t)}; };
-  v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
   return v;

@@ -6,16 +6,14 @@
 namespace ironcl::opencl {
 namespace {
 
+std::int64_t columns(const Tuning& t) { return t["tile_n"]; }
+
 std::int64_t items(const Tuning& t) { return (t["tile_m"] / t["work_m"]) * (t["tile_n"] / t["work_n"]); }
 
 std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   const std::int64_t floats =
       (t["slots"] * t["tile_k"] + 2) * (t["tile_m"] + t["tile_n"]) + t["totals"] * t["tile_m"] * t["tile_n"];
   return floats * 4 + magnitude_bytes(p, t["tile_m"], t["tile_n"]);
-}
-
-std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
-  return split_passes("gemm_tiled", t["tile_n"], items(t), t, p, m);
 }
 
 /// Of a device's multiply-adds, as estimate.h counts them: on an H200 (docs/performance/h200-portable.md). Flat tiles
@@ -60,7 +58,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 Variant gemm_tiled() {
   Variant v = variant_of_chunks("gemm_tiled",
                                 "many rows on any GPU: tiles of A and B decoded into two slots of local memory each, "
-                                "register tiles per work-item");
+                                "register tiles per work-item",
+                                "gemm_tiled", columns, items);
   v.tunables = {{"tile_m", 64, {8, 16, 32, 64, 128}, "rows of D per work-group"},
                 {"tile_n", 64, {16, 32, 64, 128}, "columns of D per work-group"},
                 {"tile_k", 16, {16, 32, 64}, "step in k"},
@@ -82,9 +81,6 @@ Variant gemm_tiled() {
                              (!p.grouped() && numerics::ceil_div(p.m, t["tile_m"]) >= t["rows_together"]);
                     }}};
   v.local_bytes = local_bytes;
-  v.work_items = items;
-  v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], t["tile_n"]}; };
-  v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
   return v;

@@ -21,10 +21,6 @@ std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   return t["tile_m"] * (bytes_a_k * t["tile_k"] + 8) + magnitude_bytes(p, t["tile_m"], columns(t));
 }
 
-std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
-  return split_passes("gemm_wave", columns(t), items(t), t, p, m);
-}
-
 std::optional<Refusal> needs(const Features& f, const Problem&) {
   if (f.wave_lanes != 0) return std::nullopt;
   return Refusal{backend::Reason::device_feature,
@@ -56,7 +52,8 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 /// The variant for `products` of codes, which become `as`.
 Variant of_codes(const char* name, std::vector<Products> products, const std::string& as) {
   Variant v =
-      variant_of_chunks(name, "any rows by matrix products of AMD's waves (MFMA, WMMA): " + as + "; never run there");
+      variant_of_chunks(name, "any rows by matrix products of AMD's waves (MFMA, WMMA): " + as + "; never run there",
+                        "gemm_wave", columns, items);
   v.file = "gemm_wave.cl";
   v.tunables = {{"tile_m", 64, {16, 32, 64, 128}, "rows of D per work-group"},
                 {"work_n", 1, {1, 2, 4}, "blocks of columns per wave: of 32 with 64 lanes, of 16 with 32"},
@@ -74,11 +71,8 @@ Variant of_codes(const char* name, std::vector<Products> products, const std::st
   v.trial = Trial{19, 72, 600};
   v.trial->in_child = true;
   v.local_bytes = local_bytes;
-  v.work_items = items;
   v.lanes = &Features::wave_lanes;
-  v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], columns(t)}; };
   v.gate_run = [](const Tuning& t, const Problem&) { return t["split_k"] == 1 && t["work_n"] > 1 ? side(t) : 0; };
-  v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;
   return v;
