@@ -53,6 +53,8 @@ class Event final : public backend::Event {
   ~Event() override;
   backend::Status wait(std::chrono::nanoseconds timeout) override;
   backend::Profile profile() override;
+  /// Kernels in the order of their launch.
+  const std::vector<cl::Event>& commands() const noexcept { return commands_; }
   /// The last command.
   const cl::Event& native() const noexcept { return commands_.back(); }
   const ContextPtr& context() const noexcept { return context_; }
@@ -74,7 +76,7 @@ class Event final : public backend::Event {
   std::mutex mutex_;                  ///< Guards the two below.
   Causes causes_;                     ///< What it waited for, so long as that may still fail.
   std::shared_ptr<const backend::Error> failure_;
-  std::vector<cl::Event> commands_;  ///< Kernels in the order of their launch.
+  std::vector<cl::Event> commands_;
 };
 
 class Queue final : public backend::Queue {
@@ -88,6 +90,7 @@ class Queue final : public backend::Queue {
   std::shared_ptr<backend::Event> read(const backend::Span& src, void* dst) override;
 
   const cl::CommandQueue& native() const noexcept { return queue_; }
+  const ContextPtr& context() const noexcept { return context_; }
   /// The event of commands just enqueued; they are flushed. `causes` are the events that they were told to wait for.
   /// Where there is no memory for it, they have ended when that is thrown.
   std::shared_ptr<Event> record(std::vector<cl::Event> commands, std::vector<std::shared_ptr<Event>> causes);
