@@ -74,15 +74,25 @@ std::vector<float> quotients(std::vector<float> x, const std::vector<float>& y) 
 
 class Prober {
  public:
-  Prober(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder)
-      : context_(context), device_(device), builder_(builder) {}
+  /// `options`: of the compiler, for every probe.
+  Prober(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder, std::string options)
+      : context_(context), device_(device), builder_(builder), options_(std::move(options)) {}
+
+  /// Builds these probes (bits, as PROBES has them) into one program, which run() then takes them from. Where one of
+  /// them does not build, none is there: run() builds each by itself, and which one failed is seen.
+  bool builds_together(int probes) {
+    together_ = builder_.build("probe.cl", {{"PROBES", std::to_string(probes)}}, options_);
+    in_together_ = probes;
+    return true;
+  }
 
   /// Runs probe `which` on x and y; throws what the driver throws.
-  std::vector<float> run(int which, std::vector<float> x, std::vector<float> y, const std::string& options,
-                         std::size_t items, Defines defines = {}) const {
-    defines["PROBE"] = std::to_string(which);
-    const cl::Program program = builder_.build("probe.cl", defines, options);
-    cl::Kernel kernel(program, "probe");
+  std::vector<float> run(int which, std::vector<float> x, std::vector<float> y, std::size_t items,
+                         Defines defines = {}) const {
+    const int bit = 1 << which;
+    defines["PROBES"] = std::to_string(bit);
+    const cl::Program program = (in_together_ & bit) != 0 ? together_ : builder_.build("probe.cl", defines, options_);
+    cl::Kernel kernel(program, ("probe_" + std::to_string(which)).c_str());
     const std::size_t bytes = x.size() * sizeof(float);
     const cl::Buffer bx(context_, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes, x.data());
     const cl::Buffer by(context_, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, bytes, y.data());
@@ -107,7 +117,7 @@ class Prober {
       x.push_back(std::bit_cast<float>((next() & 0x807fffffu) | (exponent << 23)));
       y.push_back(i % 3 == 0 ? 448.0f : std::bit_cast<float>((next() >> 9) | ((90 + (next() >> 27)) << 23)));
     }
-    return all_same_bits(run(1, x, y, "-cl-fp32-correctly-rounded-divide-sqrt", x.size()), quotients(x, y));
+    return all_same_bits(run(1, x, y, x.size()), quotients(x, y));
   }
 
   bool divides_by_fma() const {
@@ -125,7 +135,7 @@ class Prober {
     }
     x[0] = 0.0f;
     x[1] = -0.0f;
-    return all_same_bits(run(4, x, y, "", x.size()), quotients(x, y));
+    return all_same_bits(run(4, x, y, x.size()), quotients(x, y));
   }
 
   bool converts_half_vectors() const {
@@ -136,14 +146,14 @@ class Prober {
       halves[i] = static_cast<std::uint16_t>(i);
       want[i] = numerics::decode_f16(halves[i]);
     }
-    return all_same_bits(run(2, bits, unused, "", kAll / 16), want);
+    return all_same_bits(run(2, bits, unused, kAll / 16), want);
   }
 
   /// Whether words of codes become f32 by way of 16-bit floats, every code exactly, as HALF_BITS `way` says.
   bool converts_half_bits(int way) const {
     constexpr std::size_t kWords = 64;  // The codes of a type, four a word.
     const std::vector<float> unused(12 * kWords);
-    const auto out = run(6, unused, unused, "", 3 * kWords, {{"HALF_BITS", std::to_string(way)}});
+    const auto out = run(6, unused, unused, 3 * kWords, {{"HALF_BITS", std::to_string(way)}});
     for (std::size_t i = 0; i < 4 * kWords; ++i) {
       const auto code = static_cast<std::uint8_t>(i);
       if (!same_bits(out[i], numerics::decode_e4m3fn(code)) ||
@@ -171,13 +181,13 @@ class Prober {
       y.push_back(std::bit_cast<float>(b));
       want.push_back(static_cast<float>(sum));
     }
-    return run(7, x, y, "", x.size()) == want;
+    return run(7, x, y, x.size()) == want;
   }
 
   /// Whether probe `which`, by four work-items, builds and gives back what it was given.
   bool copies(int which, std::size_t count, std::int64_t local_bytes) const {
     const std::vector<float> x(count, 5.0f);
-    return run(which, x, x, "", 4, {{"LOCAL_BYTES", std::to_string(local_bytes)}}) == x;
+    return run(which, x, x, 4, {{"LOCAL_BYTES", std::to_string(local_bytes)}}) == x;
   }
 
   /// Whether fma() costs no more than a multiplication and an addition: then it is an instruction. Some drivers do
@@ -221,7 +231,7 @@ class Prober {
   bool converts_fp8_pairs() const {
     constexpr std::size_t kCodes = 256;
     const std::vector<float> unused(4 * kCodes);
-    const auto out = run(9, unused, unused, "", 2 * kCodes / 4);
+    const auto out = run(9, unused, unused, 2 * kCodes / 4);
     for (std::size_t i = 0; i < 2 * kCodes; ++i) {
       const auto code = static_cast<std::uint8_t>(i);
       const float value = i < kCodes ? numerics::decode_e4m3fn(code) : numerics::decode_e5m2(code);
@@ -235,6 +245,9 @@ class Prober {
   const cl::Context& context_;
   const cl::Device& device_;
   ProgramBuilder& builder_;
+  std::string options_;
+  cl::Program together_;
+  int in_together_ = 0;
 };
 
 }  // namespace
@@ -296,7 +309,8 @@ void limit_ptx(Features& features, int most) {
 }
 
 void run_probes(const cl::Context& context, const cl::Device& device, ProgramBuilder& builder, Features& f) {
-  const Prober prober(context, device, builder);
+  const bool may_divide = f.correct_divide && f.denormals;
+  Prober prober(context, device, builder, may_divide ? "-cl-fp32-correctly-rounded-divide-sqrt" : "");
   const auto attempt = [&](const char* what, auto probe, auto... arguments) -> bool {
     std::string why;
     try {
@@ -309,7 +323,11 @@ void run_probes(const cl::Context& context, const cl::Device& device, ProgramBui
     builder.say(backend::LogLevel::info, fmt::format("opencl: {}: no {}: {}", f.name, what, why));
     return false;
   };
-  f.exact_divide = f.correct_divide && f.denormals && attempt("exact division", &Prober::divides_exactly);
+  // A driver's compiler takes longer to start than over any probe: those that need no definitions are one program.
+  int together = (may_divide ? 1 << 1 : 0) | (f.fma ? 1 << 4 : 0);
+  if (f.prefers_vectors()) together |= 1 << 2 | 1 << 3 | 1 << 4 | 1 << 5;
+  if (together != 0) attempt("probes in one program", &Prober::builds_together, together);
+  f.exact_divide = may_divide && attempt("exact division", &Prober::divides_exactly);
   if (!f.fma && f.prefers_vectors()) f.fma = attempt("fast fma()", &Prober::fuses_as_fast);
   f.fma_divide = f.fma && attempt("quotients by multiply-add", &Prober::divides_by_fma);
   if (!f.prefers_vectors()) {

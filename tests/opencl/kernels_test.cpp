@@ -282,7 +282,8 @@ TEST_F(OpenClBuilds, ArraysOfAKernelsOwnKeepWhatIsWritten) {
       EXPECT_EQ(f.own_local_bytes, f.local_bytes) << f.name;
     }
     const std::string bytes = std::to_string(std::min<std::uint64_t>(f.own_local_bytes / 4 * 4, 256 << 10));
-    cl::Kernel kernel(context->builder->build("probe.cl", {{"PROBE", "8"}, {"LOCAL_BYTES", bytes}}), "probe");
+    cl::Kernel kernel(
+        context->builder->build("probe.cl", {{"PROBES", std::to_string(1 << 8)}, {"LOCAL_BYTES", bytes}}), "probe_8");
     std::vector<float> x{1.0f, 2.0f, 3.0f}, out(3);
     const cl::Buffer in(context->context, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, std::size_t{12}, x.data());
     const cl::Buffer to(context->context, CL_MEM_WRITE_ONLY, std::size_t{12});
@@ -307,7 +308,7 @@ TEST_F(OpenClBuilds, BuiltinsAreNotTriedWhereTheCompilerNamesNoProcessor) {
     auto& builder = *dynamic_cast<Device&>(*device).context()->builder;
     SCOPED_TRACE(device->props().name);
     expect_error<backend::Error>(backend::Status::build_failed, "", [&] {
-      builder.build_text("a probe", nameless + text_of("probe.cl"), {{"PROBE", "5"}});
+      builder.build_text("a probe", nameless + text_of("probe.cl"), {{"PROBES", std::to_string(1 << 5)}});
     });
   }
 }
@@ -319,8 +320,9 @@ TEST_F(OpenClBuilds, WordsOfCodesAreTheirValuesByEveryWayThatADeviceHas) {
     const ContextPtr& context = dynamic_cast<Device&>(*device).context();
     for (const int way : {0, 1, 2}) {
       if (way == 1 && context->features.extensions.find("cl_khr_fp16") == std::string::npos) continue;
-      cl::Kernel kernel(context->builder->build("probe.cl", {{"PROBE", "6"}, {"HALF_BITS", std::to_string(way)}}),
-                        "probe");
+      cl::Kernel kernel(context->builder->build(
+                            "probe.cl", {{"PROBES", std::to_string(1 << 6)}, {"HALF_BITS", std::to_string(way)}}),
+                        "probe_6");
       std::vector<float> out(4 * kCodes, -1.0f);
       const cl::Buffer buffer(context->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, out.size() * 4, out.data());
       for (const cl_uint argument : {0u, 1u, 2u}) kernel.setArg(argument, buffer);
