@@ -378,8 +378,8 @@ TEST(OpenClCandidates, HoldTheRuleOfThumbAndComeInAFixedOrder) {
     const auto answer = candidates_of(problem(m));
     const auto& all = answer.at("candidates").as_array();
     EXPECT_NE(std::find(all.begin(), all.end(), answer.at("rule_of_thumb")), all.end()) << m;
-    EXPECT_EQ(candidates_json(cpu(), problem(m)), candidates_json(cpu(), problem(m)));
   }
+  EXPECT_EQ(candidates_json(cpu(), problem(17)), candidates_json(cpu(), problem(17)));
 }
 
 TEST(OpenClCandidates, AreNarrowedByOptions) {

@@ -21,10 +21,12 @@ std::string plugin_file() { return std::string(REAL_PLUGIN_DIR) + "/libironcl_op
 /// The answer of opencl:0 to a query about kProblem, with that folder; null where there is no device.
 boost::json::value ask(const char* key, const std::string& folder, bool by_environment) {
   Registry::Options options{.use_environment = false, .unload = true, .plugin_files = plugin_file()};
+  // Without the units of some processors, whose trials take long and say nothing here.
+  options.plugin_options = {{"opencl", "amx", "0"}, {"opencl", "avx512_bf16", "0"}};
   if (by_environment)
     ::setenv("IRONCL_TUNED_DIR", folder.c_str(), 1);
   else
-    options.plugin_options = {{"opencl", "tuned_dir", folder}};
+    options.plugin_options.push_back({"opencl", "tuned_dir", folder});
   const Registry registry = Registry::discover(options);
   boost::json::value answer;
   if (const auto devices = registry.devices(); !devices.empty())
