@@ -2,7 +2,10 @@
 // Structs of the C API as a caller makes them, and its statuses in words.
 #pragma once
 
+#include <dlfcn.h>
+
 #include <array>
+#include <stdexcept>
 #include <string>
 
 #include "host/include/ironcl/handles.hpp"
@@ -34,6 +37,17 @@ inline std::string status_name(ironcl_status status) {
                               "INCOMPATIBLE",
                               "INTERNAL"};
   return status < kNames.size() ? kNames[status] : "status " + std::to_string(status);
+}
+
+/// The table of a plugin's file, which stays open. Throws std::runtime_error.
+inline const ironcl_plugin& open_plugin(const std::string& file) {
+  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) throw std::runtime_error(file + ": " + dlerror());
+  const auto query = reinterpret_cast<ironcl_plugin_query_fn>(dlsym(library, IRONCL_PLUGIN_QUERY_SYMBOL));
+  if (query == nullptr) throw std::runtime_error(file + ": no plugin of IronCL");
+  const ironcl_plugin* const table = query(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
+  if (table == nullptr || table->struct_size < sizeof(ironcl_plugin)) throw std::runtime_error(file + ": too old");
+  return *table;
 }
 
 }  // namespace ironcl

@@ -35,9 +35,7 @@ struct Wrong {
 /// One life: what exists and the steps that make it. A kind of life adds its own objects.
 class Living {
  public:
-  Living(const ironcl_plugin& plugin, const std::string& cache_dir, const std::function<void(const char*)>& step,
-         const std::function<void()>& mended)
-      : p_(plugin), cache_dir_(cache_dir), step_(step), mended_(mended) {}
+  explicit Living(const Surroundings& around) : p_(around.plugin), around_(around) {}
   Living(const Living&) = delete;
   Living& operator=(const Living&) = delete;
   virtual ~Living() = default;
@@ -76,7 +74,7 @@ class Living {
       life_.status = failed.status;
       life_.native_code = failed.error.native_code;
       life_.message = failed.error.message;
-      mended_();
+      around_.mended();
       block();
       life_.after = "right";
     }
@@ -84,7 +82,7 @@ class Living {
 
   template <class Call>
   void need(const char* name, Call&& call) {
-    step_(name);
+    around_.step(name);
     Error error;
     const ironcl_status status = call(&error);
     if (status != IRONCL_OK) throw Failed{name, status, error};
@@ -96,7 +94,7 @@ class Living {
     if (handle != nullptr) return;
     const auto untouched = reinterpret_cast<Handle>(std::uintptr_t{0x5a5a});
     Handle made = untouched;
-    step_(name);
+    around_.step(name);
     Error error;
     const ironcl_status status = call(&made, &error);
     if (status != IRONCL_OK) {
@@ -180,7 +178,7 @@ class Living {
  private:
   void load() {
     attempt([&] {
-      const std::array<ironcl_key_value, 2> options{{{"cache_dir", cache_dir_.c_str()}, {"tuned_dir", "off"}}};
+      const std::array<ironcl_key_value, 2> options{{{"cache_dir", around_.cache_dir.c_str()}, {"tuned_dir", "off"}}};
       ironcl_host host{sizeof(ironcl_host), IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR, 0, this, &Living::log};
       need("load", [&](Error* e) { return p_.load(&host, options.data(), options.size(), e); });
       loaded_ = true;
@@ -201,31 +199,27 @@ class Living {
   }
 
   void end() {
-    step_("destroy");
+    around_.step("destroy");
     for (const ironcl_event event : events_) p_.event_destroy(event);
     destroy();
     for (const ironcl_buffer buffer : buffers_) p_.buffer_destroy(buffer);
     p_.queue_destroy(second_);
     p_.queue_destroy(queue_);
-    step_("unload");
+    around_.step("unload");
     if (loaded_) p_.unload();
-    step_("");
+    around_.step("");
   }
 
-  const std::string& cache_dir_;
-  const std::function<void(const char*)>& step_;
-  const std::function<void()>& mended_;
+  const Surroundings& around_;
   std::string warning_;
   bool loaded_ = false;
   std::vector<ironcl_buffer> buffers_;
 };
 
 /// A life that makes a plan, prepares weights and multiplies.
-Life live_product(const ironcl_plugin& plugin, const Problem& problem, const std::string& cache_dir,
-                  const std::function<void(const char*)>& step, const std::function<void()>& mended);
+Life live_product(const Surroundings& around, const Problem& problem);
 
 /// A life that quantises, and takes tokens through the steps of a layer of experts but its products.
-Life live_steps(const ironcl_plugin& plugin, const Problem& problem, const std::string& cache_dir,
-                const std::function<void(const char*)>& step, const std::function<void()>& mended);
+Life live_steps(const Surroundings& around);
 
 }  // namespace ironcl::faulty

@@ -74,9 +74,8 @@ ironcl_gemm_desc describe(const Problem& p, ironcl_options& options) {
 
 class Product final : public Living {
  public:
-  Product(const ironcl_plugin& plugin, const Problem& problem, const Data& data, const std::string& cache_dir,
-          const std::function<void(const char*)>& step, const std::function<void()>& mended)
-      : Living(plugin, cache_dir, step, mended), problem_(problem), data_(data) {}
+  Product(const Surroundings& around, const Problem& problem, const Data& data)
+      : Living(around), problem_(problem), data_(data) {}
 
  private:
   void steps() override {
@@ -183,12 +182,11 @@ class Product final : public Living {
 
 }  // namespace
 
-Life live_product(const ironcl_plugin& plugin, const Problem& problem, const std::string& cache_dir,
-                  const std::function<void(const char*)>& step, const std::function<void()>& mended) {
+Life live_product(const Surroundings& around, const Problem& problem) {
   static std::map<std::string, Data> made;
   auto found = made.find(problem.name);
   if (found == made.end()) found = made.emplace(problem.name, make_data(problem)).first;
-  return Product(plugin, problem, found->second, cache_dir, step, mended).live();
+  return Product(around, problem, found->second).live();
 }
 
 }  // namespace ironcl::faulty

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "tests/faulty_opencl/scenario.h"
 
-#include <dlfcn.h>
-
 #include <stdexcept>
 
 #include "tests/faulty_opencl/living.h"
@@ -36,19 +34,8 @@ Problem problem_named(const std::string& name) {
   return problem;
 }
 
-const ironcl_plugin* open_plugin(const std::string& file) {
-  void* const library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw std::runtime_error(file + ": " + dlerror());
-  const auto query = reinterpret_cast<ironcl_plugin_query_fn>(dlsym(library, IRONCL_PLUGIN_QUERY_SYMBOL));
-  if (query == nullptr) throw std::runtime_error(file + ": no plugin of IronCL");
-  const ironcl_plugin* const table = query(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
-  if (table == nullptr || table->struct_size < sizeof(ironcl_plugin)) throw std::runtime_error(file + ": too old");
-  return table;
-}
-
-Life live(const ironcl_plugin& plugin, const Problem& problem, const std::string& cache_dir,
-          const std::function<void(const char*)>& step, const std::function<void()>& mended) {
-  return (problem.name == "steps" ? live_steps : live_product)(plugin, problem, cache_dir, step, mended);
+Life live(const Surroundings& around, const Problem& problem) {
+  return problem.name == "steps" ? live_steps(around) : live_product(around, problem);
 }
 
 }  // namespace ironcl::faulty

@@ -33,12 +33,16 @@ struct Life {
   std::string after;       ///< What became of the plan and the queue after the failure: "right", or a status.
 };
 
-/// Opens the plugin's file; throws std::runtime_error.
-const ironcl_plugin* open_plugin(const std::string& file);
+/// Where a life is lived, and who hears of it.
+struct Surroundings {
+  const ironcl_plugin& plugin;
+  std::string cache_dir;
+  std::function<void(const char*)> step = [](const char*) {};  ///< Called with each step's name before it.
+  /// Called once after a failure, before the plan and the queue are used again.
+  std::function<void()> mended = [] {};
+};
 
-/// Lives once. `step` is called with each step's name before it; `mended` is called once after a failure, before the
-/// plan and the queue are used again.
-Life live(const ironcl_plugin& plugin, const Problem& problem, const std::string& cache_dir,
-          const std::function<void(const char*)>& step, const std::function<void()>& mended);
+/// Lives once.
+Life live(const Surroundings& around, const Problem& problem);
 
 }  // namespace ironcl::faulty

@@ -60,9 +60,7 @@ Data make_data() {
 
 class Steps final : public Living {
  public:
-  Steps(const ironcl_plugin& plugin, const Data& data, const std::string& cache_dir,
-        const std::function<void(const char*)>& step, const std::function<void()>& mended)
-      : Living(plugin, cache_dir, step, mended), data_(data) {}
+  Steps(const Surroundings& around, const Data& data) : Living(around), data_(data) {}
 
  private:
   /// A buffer with the bytes of a vector that the host has too.
@@ -205,10 +203,9 @@ class Steps final : public Living {
 
 }  // namespace
 
-Life live_steps(const ironcl_plugin& plugin, const Problem&, const std::string& cache_dir,
-                const std::function<void(const char*)>& step, const std::function<void()>& mended) {
+Life live_steps(const Surroundings& around) {
   static const Data data = make_data();
-  return Steps(plugin, data, cache_dir, step, mended).live();
+  return Steps(around, data).live();
 }
 
 }  // namespace ironcl::faulty

@@ -73,7 +73,7 @@ struct Settings {
 class Walk {
  public:
   explicit Walk(const Settings& settings)
-      : settings_(settings), plugin_(*open_plugin(settings.plugin)), problem_(problem_named(settings.problem)) {}
+      : settings_(settings), plugin_(open_plugin(settings.plugin)), problem_(problem_named(settings.problem)) {}
 
   int run() {
     const std::string warm = settings_.scratch + "/cache-" + problem_.name;
@@ -130,23 +130,20 @@ class Walk {
     std::string step;
     command("");
     record();
-    live(
-        plugin_, problem_, cache_,
-        [&](const char* next) {
-          for (const std::string& call : stop())
-            sites.push_back({step, call, ++counts[call], static_cast<long>(sites.size()) + 1});
-          step = next;
-          record();
-        },
-        [] {});
+    const auto note = [&](const char* next) {
+      for (const std::string& call : stop())
+        sites.push_back({step, call, ++counts[call], static_cast<long>(sites.size()) + 1});
+      step = next;
+      record();
+    };
+    live({.plugin = plugin_, .cache_dir = cache_, .step = note}, problem_);
     stop();
     return sites;
   }
 
   Life once(const std::string& text, const std::function<void()>& mended) {
     command(text);
-    return live(
-        plugin_, problem_, cache_, [](const char*) {}, mended);
+    return live({.plugin = plugin_, .cache_dir = cache_, .mended = mended}, problem_);
   }
 
   void judge(const char* how, const Site& site, const Failure& failure, const std::string& text, bool passes) {

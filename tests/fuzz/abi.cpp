@@ -2,8 +2,6 @@
 // A real plugin called through its C table in any order: odd sizes, short structs, chains, spans, wait lists, objects
 // destroyed while in use, from one thread or two. Every pointer is good and every size true, as plugin.h asks of a
 // caller; all else is up to the input. Any status but INTERNAL is an answer; out parameters stay on failure.
-#include <dlfcn.h>
-
 #include <string_view>
 #include <thread>
 
@@ -13,10 +11,7 @@ namespace ironcl::fuzz {
 
 const ironcl_plugin* table() {
   static const ironcl_plugin* const loaded = [] {
-    void* const library = dlopen(IRONCL_FUZZ_PLUGIN, RTLD_NOW | RTLD_LOCAL);
-    must(library != nullptr, std::string("a plugin opens: ") + (library == nullptr ? dlerror() : ""));
-    const auto query = reinterpret_cast<ironcl_plugin_query_fn>(dlsym(library, IRONCL_PLUGIN_QUERY_SYMBOL));
-    const ironcl_plugin* const made = query(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
+    const ironcl_plugin* const made = &open_plugin(IRONCL_FUZZ_PLUGIN);
     static const ironcl_key_value options[] = {{"cache_dir", IRONCL_FUZZ_CACHE}};
     const bool cached = std::string_view(made->name) == "opencl";
     must(made->load(nullptr, cached ? options : nullptr, cached ? 1 : 0, nullptr) == IRONCL_OK, "a plugin loads");

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "host/include/ironcl/handles.hpp"
+#include "tests/c_api.h"
 #include "tests/fuzz/fuzz.h"
 
 namespace ironcl::fuzz {

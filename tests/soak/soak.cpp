@@ -3,7 +3,6 @@
 // shares the device: chains of calls tied by events, weights swapped and destroyed while in use, queues destroyed
 // with work under way, results read by another queue. Every result is compared bit for bit with that of a quiet call,
 // which the f64 oracle has judged. Exit status: 0 all right and memory flat, 1 not, 2 usage, 77 no device.
-#include <dlfcn.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
@@ -254,11 +253,7 @@ double resident_mib() {
 }
 
 int run(const Settings& settings) {
-  void* const library = dlopen(settings.plugin.c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (library == nullptr) throw std::runtime_error(settings.plugin + ": " + dlerror());
-  const auto query = reinterpret_cast<ironcl_plugin_query_fn>(dlsym(library, IRONCL_PLUGIN_QUERY_SYMBOL));
-  if (query == nullptr) throw std::runtime_error(settings.plugin + ": no plugin of IronCL");
-  const ironcl_plugin& table = *query(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
+  const ironcl_plugin& table = open_plugin(settings.plugin);
   ironcl_error error{};
   error.struct_size = sizeof(error);
   const ironcl_key_value option{"cache_dir", settings.cache.c_str()};
