@@ -276,28 +276,21 @@ TEST_F(ExpertsOnDevices, ShuffledTokensGiveTheSameRows) {
     Experts experts(device, *example.source, choices);
     const Output straight = Execution(device, experts, example.input).compute();
     ExpertsInput turned = example.input;
-    const std::int64_t tokens = turned.tokens, top_k = example.source->form().routing.top_k;
-    const std::size_t width = 96 * 2;
-    for (std::int64_t t = 0; t < tokens; ++t) {
-      const auto to = static_cast<std::size_t>(t), from = static_cast<std::size_t>((t * 7 + 3) % tokens);
-      std::copy_n(example.input.x.begin() + static_cast<std::ptrdiff_t>(from * width), width,
-                  turned.x.begin() + static_cast<std::ptrdiff_t>(to * width));
-      for (std::size_t j = 0; j < static_cast<std::size_t>(top_k); ++j) {
-        turned.routed->ids[to * static_cast<std::size_t>(top_k) + j] =
-            example.input.routed->ids[from * static_cast<std::size_t>(top_k) + j];
-        turned.routed->weights[to * static_cast<std::size_t>(top_k) + j] =
-            example.input.routed->weights[from * static_cast<std::size_t>(top_k) + j];
-      }
+    const auto tokens = static_cast<std::size_t>(turned.tokens);
+    // Row `token` of a list that has one for each.
+    const auto row = [tokens](auto& list, std::size_t token) {
+      return std::span(list).subspan(token * (list.size() / tokens), list.size() / tokens);
+    };
+    const auto shuffled = [tokens](std::size_t token) { return (token * 7 + 3) % tokens; };
+    for (std::size_t t = 0; t < tokens; ++t) {
+      std::ranges::copy(row(example.input.x, shuffled(t)), row(turned.x, t).begin());
+      std::ranges::copy(row(example.input.routed->ids, shuffled(t)), row(turned.routed->ids, t).begin());
+      std::ranges::copy(row(example.input.routed->weights, shuffled(t)), row(turned.routed->weights, t).begin());
     }
-    const Output shuffled = Execution(device, experts, turned).compute();
-    const std::size_t row = 96 * 4;
-    for (std::int64_t t = 0; t < tokens; ++t) {
-      const auto to = static_cast<std::size_t>(t), from = static_cast<std::size_t>((t * 7 + 3) % tokens);
-      EXPECT_TRUE(std::equal(shuffled.d.begin() + static_cast<std::ptrdiff_t>(to * row),
-                             shuffled.d.begin() + static_cast<std::ptrdiff_t>((to + 1) * row),
-                             straight.d.begin() + static_cast<std::ptrdiff_t>(from * row)))
-          << device.uri() << ", token " << from;
-    }
+    const Output got = Execution(device, experts, turned).compute();
+    for (std::size_t t = 0; t < tokens; ++t)
+      EXPECT_TRUE(std::ranges::equal(row(got.d, t), row(straight.d, shuffled(t))))
+          << device.uri() << ", token " << shuffled(t);
   }
 }
 

@@ -50,6 +50,12 @@ const std::vector<std::shared_ptr<backend::Device>>& devices() {
 
 std::string why_no_devices() { return reason(); }
 
+void expect_lacks(backend::Device& device, const Case& c, const std::string& says) {
+  const backend::Support no = device.supports(c.desc());
+  EXPECT_EQ(no.reason, backend::Reason::device_feature) << c.line();
+  EXPECT_NE(no.text.find(says), std::string::npos) << no.text;
+}
+
 backend::Options quick(const std::string& variant) {
   backend::Options options{{"variant", variant}};
   if (variant == "gemm_tiled")

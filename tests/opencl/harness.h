@@ -38,6 +38,9 @@ struct Made {
 };
 Made make(const Config& config, backend::Log* log = nullptr);
 
+/// The device refuses the case for a feature that it lacks, and `says` which.
+void expect_lacks(backend::Device& device, const Case& c, const std::string& says);
+
 /// Options that name a variant; of the tiled ones, tiles that build quickly.
 backend::Options quick(const std::string& variant);
 

@@ -57,9 +57,7 @@ TEST_F(OpenClHouse, AVariantWhoseTrialFailsIsPassedOverWithTheReason) {
     EXPECT_NE(device->query("candidates", &desc).find("gemm_transposed_wrong: does not work on this device"),
               std::string::npos);
     c.options = {{"variant", "gemm_transposed_wrong"}};
-    const backend::Support no = device->supports(c.desc());
-    EXPECT_EQ(no.reason, backend::Reason::device_feature);
-    EXPECT_NE(no.text.find("the first at [2, 5]"), std::string::npos) << no.text;
+    expect_lacks(*device, c, "the first at [2, 5]");
   }
 }
 

@@ -95,6 +95,14 @@ std::vector<float> hard_values(std::int64_t count, std::uint32_t seed) {
   return values;
 }
 
+/// The same with a NaN near the beginning and an infinity at `infinite`.
+std::vector<float> values_with_none(std::int64_t count, std::uint32_t seed, std::int64_t infinite) {
+  std::vector<float> values = hard_values(count, seed);
+  values[5] = std::numeric_limits<float>::quiet_NaN();
+  values[static_cast<std::size_t>(infinite)] = std::numeric_limits<float>::infinity();
+  return values;
+}
+
 using OpenClQuantiser = OnDevices;
 
 /// D of a plan that quantises x itself must be, bit for bit, D of the same plan given numerics' codes and scales.
@@ -131,10 +139,8 @@ TEST_F(OpenClQuantiser, IntoTilesGivesTheBitsOfCodesMadeBefore) {
     for (const char* const variant : {"gemm_panel", "gemm_stream"}) {
       for (std::size_t i = 0; i < kSources.size(); ++i) {
         const DType type = kCodes[(i + (variant == std::string_view("gemm_panel") ? 0 : 1)) % kCodes.size()];
-        std::vector<float> values = hard_values(19 * 701, 11);
-        values[5] = std::numeric_limits<float>::quiet_NaN();
-        values[701 * 3 + 690 - 1] = std::numeric_limits<float>::infinity();
-        expect_same_product(*device, values, kSources[i], 19, 690, 701, type, {1, 128}, variant);
+        expect_same_product(*device, values_with_none(19 * 701, 11, 701 * 3 + 689), kSources[i], 19, 690, 701, type,
+                            {1, 128}, variant);
       }
       for (const numerics::ScaleGrid grid : {numerics::ScaleGrid{1, 32}, {1, 64}, {1, 256}, {1, 0}, {32, 128}})
         expect_same_product(*device, hard_values(19 * 701, 12), DType::f32, 19, 690, 701, DType::e4m3fn, grid,
@@ -188,19 +194,16 @@ TEST_F(OpenClQuantiser, InsideAKernelOfFewRowsGivesTheBitsOfCodesMadeBefore) {
     Case asked{.m = 1, .n = 48, .k = 690, .options = {{"variant", "gemm_mma_stream"}}};
     if (device->supports(asked.desc()).reason != backend::Reason::none) continue;
     ran = true;
-    int turn = 0;
+    std::uint32_t turn = 0;
     for (const std::int64_t m : {1, 2, 3, 7, 13, 20}) {
       for (const DType source : kSources) {
         // Rows at any address, a ragged last K block, values out of the quick quotients' reach, none that are finite.
-        std::vector<float> values = hard_values(m * 701, static_cast<std::uint32_t>(50 + turn));
-        values[5] = std::numeric_limits<float>::quiet_NaN();
-        values[static_cast<std::size_t>(m * 701 - 12)] = std::numeric_limits<float>::infinity();
-        expect_same_product(*device, values, source, m, 690, 701, kCodes[static_cast<std::size_t>(turn % 3)],
+        const DType type = kCodes[turn % 3];
+        expect_same_product(*device, values_with_none(m * 701, 50 + turn, m * 701 - 12), source, m, 690, 701, type,
                             {1, 128}, "gemm_mma_stream");
         // Whole K blocks at addresses that vectors take.
-        values = hard_values(m * 704, static_cast<std::uint32_t>(80 + turn));
-        expect_same_product(*device, values, source, m, 640, 704, kCodes[static_cast<std::size_t>(turn % 3)],
-                            {1, 128}, "gemm_mma_stream");
+        expect_same_product(*device, hard_values(m * 704, 80 + turn), source, m, 640, 704, type, {1, 128},
+                            "gemm_mma_stream");
         ++turn;
       }
     }
@@ -217,13 +220,10 @@ TEST_F(OpenClQuantiser, InsideGemmStreamGivesTheBitsOfCodesMadeBefore) {
     // One row with K whole, more with K in parts, each source and type with both; and one of the other way round.
     for (std::size_t i = 0; i < kSources.size() + 1; ++i) {
       const char *const of_one = i < 3 ? "1" : "4", *const of_more = i < 3 ? "4" : "1";
-      std::vector<float> values = hard_values(7 * 701, ++seed);
-      expect_same_product(*device, values, kSources[i % 3], 1, 690, 701, kCodes[i % 3], {1, 128}, "gemm_stream",
-                          {{"floats", "1"}, {"split_k", of_one}});
-      values[5] = std::numeric_limits<float>::quiet_NaN();
-      values[701 * 3 + 690 - 1] = std::numeric_limits<float>::infinity();
-      expect_same_product(*device, values, kSources[i % 3], 7, 690, 701, kCodes[(i + 1) % 3], {1, 128}, "gemm_stream",
-                          wide(of_more));
+      expect_same_product(*device, hard_values(7 * 701, ++seed), kSources[i % 3], 1, 690, 701, kCodes[i % 3],
+                          {1, 128}, "gemm_stream", {{"floats", "1"}, {"split_k", of_one}});
+      expect_same_product(*device, values_with_none(7 * 701, seed, 701 * 3 + 689), kSources[i % 3], 7, 690, 701,
+                          kCodes[(i + 1) % 3], {1, 128}, "gemm_stream", wide(of_more));
     }
     // Scale groups that are no K groups are quantised by a kernel before it.
     for (const auto& [grid, split_k] : {std::pair{numerics::ScaleGrid{1, 32}, "1"},
@@ -251,11 +251,10 @@ TEST_F(OpenClQuantiser, InsideGemmStreamBf16GivesTheBitsOfCodesMadeBefore) {
                                              {DType::f16, DType::e5m2, 3, 690},
                                              {DType::bf16, DType::e4m3fn, 10, 690},
                                              {DType::bf16, DType::e5m2, 1, 17}}) {
-      std::vector<float> values = hard_values(m * 701, ++seed);
-      expect_same_product(*device, values, source, m, k, 701, type, {1, 128}, "gemm_stream_bf16");
-      values[5] = std::numeric_limits<float>::quiet_NaN();
-      values[static_cast<std::size_t>(701 * (m - 1) + k - 1)] = std::numeric_limits<float>::infinity();
-      expect_same_product(*device, values, source, m, k, 701, type, {1, 128}, "gemm_stream_bf16");
+      expect_same_product(*device, hard_values(m * 701, ++seed), source, m, k, 701, type, {1, 128},
+                          "gemm_stream_bf16");
+      expect_same_product(*device, values_with_none(m * 701, seed, 701 * (m - 1) + k - 1), source, m, k, 701, type,
+                          {1, 128}, "gemm_stream_bf16");
     }
     for (const numerics::ScaleGrid grid : {numerics::ScaleGrid{1, 64}, {1, 256}, {2, 128}})
       expect_same_product(*device, hard_values(7 * 701, ++seed), DType::bf16, 7, 690, 701, DType::e4m3fn, grid,
@@ -267,11 +266,11 @@ TEST_F(OpenClQuantiser, InsideGemmStreamBf16GivesTheBitsOfCodesMadeBefore) {
 TEST_F(OpenClQuantiser, IntoTheFormsOfTensorCoresGivesTheBitsOfCodesMadeBefore) {
   bool ran = false;
   for (const auto& device : devices()) {
-    int turn = 0;
+    std::uint32_t turn = 0;
     for (const char* const variant : {"gemm_wgmma_f16", "gemm_wgmma_fp8"}) {
       for (const DType source : kSources) {
         for (const std::int64_t m : {1, 19, 70, 130}) {
-          const DType type = kCodes[static_cast<std::size_t>(++turn % 3)];
+          const DType type = kCodes[++turn % 3];
           Case asked{.m = m, .n = 48, .k = 690, .a_source = source, .a = type, .b = type};
           asked.weakest = backend::AccuracyClass::tensor14;
           asked.options = {{"variant", variant}};
@@ -279,13 +278,11 @@ TEST_F(OpenClQuantiser, IntoTheFormsOfTensorCoresGivesTheBitsOfCodesMadeBefore) 
           ran = true;
           // Rows at any address, a ragged last K block, values out of the quick quotients' reach, none that are
           // finite.
-          std::vector<float> values = hard_values(m * 701, static_cast<std::uint32_t>(110 + turn));
-          values[5] = std::numeric_limits<float>::quiet_NaN();
-          values[static_cast<std::size_t>(m * 701 - 12)] = std::numeric_limits<float>::infinity();
-          expect_same_product(*device, values, source, m, 690, 701, type, {1, 128}, variant);
+          expect_same_product(*device, values_with_none(m * 701, 110 + turn, m * 701 - 12), source, m, 690, 701, type,
+                              {1, 128}, variant);
           // Rows at addresses that vectors take.
-          values = hard_values(m * 704, static_cast<std::uint32_t>(150 + turn));
-          expect_same_product(*device, values, source, m, 690, 704, type, {1, 128}, variant);
+          expect_same_product(*device, hard_values(m * 704, 150 + turn), source, m, 690, 704, type, {1, 128},
+                              variant);
         }
       }
     }

@@ -41,9 +41,7 @@ inline void expect_as_before(backend::Device& device, const char* variant, const
   EXPECT_NE(choice_of(device, c), variant);
   expect_right(run(device, c, make_data(c)), c, device.props().name);
   c.options = {{"variant", variant}};
-  const backend::Support asked = device.supports(c.desc());
-  EXPECT_EQ(asked.reason, backend::Reason::device_feature);
-  EXPECT_NE(asked.text.find(why), std::string::npos) << asked.text;
+  expect_lacks(device, c, why);
 }
 
 /// The first CPU; null where there is none.

@@ -318,9 +318,7 @@ TEST_F(OpenClWarpProducts, AreRefusedWhereTheDeviceHasNone) {
     for (const char* const name : {"gemm_mma_stream", "gemm_mma_tiled"}) {
       Case c = problem(19, 130, 300);
       c.options = {{"variant", name}};
-      const backend::Support no = device->supports(c.desc());
-      EXPECT_EQ(no.reason, backend::Reason::device_feature);
-      EXPECT_NE(no.text.find("compute capability 8.0"), std::string::npos) << no.text;
+      expect_lacks(*device, c, "compute capability 8.0");
     }
   }
 }

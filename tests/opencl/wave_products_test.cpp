@@ -187,9 +187,7 @@ TEST_F(OpenClWaveProducts, AreRefusedWhereTheDeviceSaysNothingOfWaves) {
       Case c = problem(19, 130, 300);
       c.options = {{"variant", variant}};
       c.a = c.b = code;
-      const backend::Support no = device->supports(c.desc());
-      EXPECT_EQ(no.reason, backend::Reason::device_feature);
-      EXPECT_NE(no.text.find("cl_amd_device_attribute_query"), std::string::npos) << no.text;
+      expect_lacks(*device, c, "cl_amd_device_attribute_query");
     }
   }
 }

@@ -123,14 +123,6 @@ TEST_F(AdapterLifecycle, DeviceOfAnUnloadedPluginIsInvalidAndNotACrash) {
   EXPECT_TRUE(says({"unloaded"}));
 }
 
-TEST_F(AdapterLifecycle, DestroyTakesNull) {
-  table->queue_destroy(nullptr);
-  table->buffer_destroy(nullptr);
-  table->weights_destroy(nullptr);
-  table->op_destroy(nullptr);
-  table->event_destroy(nullptr);
-}
-
 TEST_F(AdapterLifecycle, ObjectsInUseLiveOnAfterDestroy) {
   make_all();
   ASSERT_EQ(enqueue(gemm_args()), IRONCL_OK) << error.message;

@@ -13,11 +13,6 @@ namespace {
 
 using testing::HasSubstr;
 
-ironcl_error fresh_error() {
-  auto error = ironcl::sized<ironcl_error>();
-  return error;
-}
-
 class CApi : public testing::Test {
  protected:
   void SetUp() override {
@@ -57,7 +52,7 @@ TEST_F(CApi, AnInputStructWithAnUnknownTailMustBeZeroThere) {
   ironcl_registry_destroy(registry);
   registry = nullptr;
   grown.later = 1;
-  ironcl_error error = fresh_error();
+  auto error = ironcl::sized<ironcl_error>();
   EXPECT_EQ(ironcl_registry_create(&grown.options, &registry, &error), ironcl_status{IRONCL_UNIMPLEMENTED});
   EXPECT_EQ(registry, nullptr) << "an out parameter was touched on failure";
   EXPECT_THAT(error.message, HasSubstr("ironcl_registry_options"));
@@ -86,13 +81,13 @@ TEST_F(CApi, AnOutputStructIsFilledAsFarAsItReaches) {
 
 TEST_F(CApi, AMissingStructSizeIsSaid) {
   ironcl_device_info info{};
-  ironcl_error error = fresh_error();
+  auto error = ironcl::sized<ironcl_error>();
   EXPECT_EQ(ironcl_registry_device_info(registry_, 0, &info, &error), ironcl_status{IRONCL_INVALID_ARGUMENT});
   EXPECT_THAT(error.message, HasSubstr("set it to sizeof(ironcl_device_info)"));
 }
 
 TEST_F(CApi, AnIndexOutOfRangeIsInvalidAndTouchesNothing) {
-  ironcl_error error = fresh_error();
+  auto error = ironcl::sized<ironcl_error>();
   auto device = ironcl::sized<ironcl_device_info>();
   EXPECT_EQ(ironcl_registry_device_info(registry_, 7, &device, &error), ironcl_status{IRONCL_INVALID_ARGUMENT});
   EXPECT_THAT(error.message, HasSubstr("device 7 does not exist; there are 1"));
@@ -126,7 +121,7 @@ TEST_F(CApi, SelectionWithoutOptionsTakesTheDefaultDevice) {
 }
 
 TEST_F(CApi, ALongMessageIsCutAndTerminated) {
-  ironcl_error error = fresh_error();
+  auto error = ironcl::sized<ironcl_error>();
   auto info = ironcl::sized<ironcl_device_info>();
   const std::string uri(2000, 'x');
   EXPECT_EQ(ironcl_registry_find_device(registry_, uri.c_str(), &info, &error),
