@@ -93,24 +93,24 @@ class AdapterTest : public ::testing::Test {
     ASSERT_EQ(table->op_create(devices[0], &desc, &op, &error), IRONCL_OK) << error.message;
   }
 
-  /// The status of making an operation that is dropped again.
+  /// The status of making an operation, weights or a buffer that is dropped again.
   template <class Desc>
   ironcl_status create(const Desc& desc) {
-    ironcl_op out = nullptr;
-    error = sized<ironcl_error>();
-    const ironcl_status status = table->op_create(devices[0], &desc, &out, &error);
-    EXPECT_EQ(status == IRONCL_OK, out != nullptr);
-    table->op_destroy(out);
-    return status;
-  }
-
-  ironcl_status create(const ironcl_weights_desc& desc) {
-    ironcl_weights out = nullptr;
-    error = sized<ironcl_error>();
-    const ironcl_status status = table->weights_prepare(devices[0], &desc, &out, &error);
-    EXPECT_EQ(status == IRONCL_OK, out != nullptr);
-    table->weights_destroy(out);
-    return status;
+    const auto made_by = [&]<class Handle>(auto make, void (*destroy)(Handle)) {
+      Handle out = nullptr;
+      error = sized<ironcl_error>();
+      const ironcl_status status = make(devices[0], &desc, &out, &error);
+      EXPECT_EQ(status == IRONCL_OK, out != nullptr);
+      destroy(out);
+      return status;
+    };
+    if constexpr (std::is_same_v<Desc, ironcl_weights_desc>) {
+      return made_by(table->weights_prepare, table->weights_destroy);
+    } else if constexpr (std::is_same_v<Desc, ironcl_buffer_desc>) {
+      return made_by(table->buffer_create, table->buffer_destroy);
+    } else {
+      return made_by(table->op_create, table->op_destroy);
+    }
   }
 
   /// What comes of a description, by supports() where it is of an operation, too; or of a call.
