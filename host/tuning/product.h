@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// A product to be tuned,, the entry of a tuned table that its configuration goes into, and where the next search
+// A product to be tuned, the entry of a tuned table that its configuration goes into, and where the next search
 // starts. Next door: search.h (finds the configuration), tables.h (the files).
 #pragma once
 
