@@ -10,16 +10,17 @@ namespace {
 
 std::size_t at(std::int64_t i) { return static_cast<std::size_t>(i); }
 
+/// What a span holds; nothing where it is absent.
 template <class T>
-std::vector<T> copied(const Region& from, std::int64_t count) {
-  std::vector<T> out(at(count));
-  if (count != 0) std::memcpy(out.data(), from.at(), out.size() * sizeof(T));
+std::vector<T> copied(const backend::Span& from) {
+  std::vector<T> out(from.size / sizeof(T));
+  if (!out.empty()) std::memcpy(out.data(), address_of(from), out.size() * sizeof(T));
   return out;
 }
 
 template <class T>
-void put(const Region& to, const std::vector<T>& values) {
-  if (!values.empty() && to.memory) std::memcpy(to.at(), values.data(), values.size() * sizeof(T));
+void put(const backend::Span& to, const std::vector<T>& values) {
+  if (!values.empty() && to) std::memcpy(address_of(to), values.data(), values.size() * sizeof(T));
 }
 
 /// The position of the best value that is left, or -1: NaN is below everything, ties go to the smaller one.
@@ -41,9 +42,9 @@ std::int64_t take_best(const std::vector<float>& values, std::vector<bool>& left
   return best;
 }
 
-std::vector<float> scores_of(std::uint32_t kind, const std::vector<float>& logits) {
+std::vector<float> scores_of(backend::Score kind, const std::vector<float>& logits) {
   std::vector<float> out(logits.size());
-  if (kind == IRONCL_SCORE_SOFTMAX) {
+  if (kind == backend::Score::softmax) {
     float top = -std::numeric_limits<float>::infinity(), sum = 0;
     for (const float x : logits) {
       if (x > top) top = x;
@@ -57,7 +58,7 @@ std::vector<float> scores_of(std::uint32_t kind, const std::vector<float>& logit
   }
   for (std::size_t i = 0; i < logits.size(); ++i) {
     const float x = logits[i];
-    if (kind == IRONCL_SCORE_SIGMOID) {
+    if (kind == backend::Score::sigmoid) {
       out[i] = 1.0f / (1.0f + std::exp(-x));
     } else if (fault("softplus_overflows")) {
       out[i] = std::sqrt(std::log(1.0f + std::exp(x)));
@@ -69,7 +70,7 @@ std::vector<float> scores_of(std::uint32_t kind, const std::vector<float>& logit
 }
 
 /// Experts of one token and their weights.
-void choose(const ironcl_route_desc& d, const std::vector<float>& scores, const std::vector<float>& bias,
+void choose(const backend::RouteDesc& d, const std::vector<float>& scores, const std::vector<float>& bias,
             std::int32_t* ids, float* weights) {
   std::vector<float> keys = scores;
   for (std::size_t e = 0; e < bias.size(); ++e) keys[e] += bias[e];
@@ -81,31 +82,30 @@ void choose(const ironcl_route_desc& d, const std::vector<float>& scores, const 
       const std::vector<float> members(keys.begin() + g * size, keys.begin() + (g + 1) * size);
       std::vector<bool> open(members.size(), true);
       float value = members[at(take_best(members, open))];
-      const bool two = (d.flags & IRONCL_ROUTE_BEST_OF_TWO) != 0 && !fault("best_of_one");
+      const bool two = d.best_of_two && !fault("best_of_one");
       if (two) value += members[at(take_best(members, open))];
       worth.push_back(value);
     }
     std::vector<bool> open(worth.size(), true);
-    for (std::uint32_t i = 0; i < d.top_groups; ++i)
+    for (std::int64_t i = 0; i < d.top_groups; ++i)
       std::fill_n(left.begin() + take_best(worth, open) * size, size, true);
   }
   float sum = 0;
-  for (std::uint32_t j = 0; j < d.top_k; ++j) {
+  for (std::int64_t j = 0; j < d.top_k; ++j) {
     const std::int64_t id = take_best(keys, left);
     ids[j] = static_cast<std::int32_t>(id);
     weights[j] = fault("bias_is_weighed") ? keys[at(id)] : scores[at(id)];
     sum += weights[j];
   }
-  const bool normalise = (d.flags & IRONCL_ROUTE_NORMALIZE) != 0 && !fault("weights_stay_as_they_are");
-  for (std::uint32_t j = 0; j < d.top_k; ++j) {
+  const bool normalise = d.normalize && !fault("weights_stay_as_they_are");
+  for (std::int64_t j = 0; j < d.top_k; ++j) {
     if (normalise && sum != 0) weights[j] /= sum;
     weights[j] *= d.scale;
   }
 }
 
 /// Slots to rows, sorted by expert.
-void sort_slots(const RouteCall& call, const std::vector<std::int32_t>& ids) {
-  const ironcl_route_desc& d = call.desc;
+void sort_slots(const backend::RouteDesc& d, const backend::RouteArgs& args, const std::vector<std::int32_t>& ids) {
   const std::int64_t slots = std::ssize(ids), local = d.local_experts;
   std::vector<std::int32_t> counts(at(local)), rows(ids.size(), -1);
   std::int64_t next = 0;
@@ -120,34 +120,34 @@ void sort_slots(const RouteCall& call, const std::vector<std::int32_t>& ids) {
       }
       ++counts[at(g)];
       const auto token = static_cast<std::int32_t>(slot / d.top_k);
-      std::memcpy(call.index.at() + next * 4, &token, 4);
+      std::memcpy(address_of(args.a_index) + next * 4, &token, 4);
       rows[at(slot)] = static_cast<std::int32_t>(next++);
     }
   }
   if (fault("capacity_is_counted_past") && d.capacity != 0) {
     std::fill(counts.begin(), counts.end(), 0);
     for (const std::int32_t id : ids) {
-      const std::int64_t g = id - static_cast<std::int64_t>(d.first_expert);
+      const std::int64_t g = id - d.first_expert;
       if (g >= 0 && g < local) ++counts[at(g)];
     }
   }
   if (fault("index_is_cleared") && slots != 0) {
     const std::int64_t all = d.capacity == 0 ? slots : d.capacity * local;
     const std::int32_t zero = 0;
-    if (next < all) std::memcpy(call.index.at() + (all - 1) * 4, &zero, 4);
+    if (next < all) std::memcpy(address_of(args.a_index) + (all - 1) * 4, &zero, 4);
   }
-  if (slots != 0 || !fault("no_tokens_count_nothing")) put(call.counts, counts);
-  put(call.rows, rows);
+  if (slots != 0 || !fault("no_tokens_count_nothing")) put(args.matrix_rows, counts);
+  put(args.rows, rows);
 }
 
 }  // namespace
 
-void clamp_counts(const std::int32_t* counts, std::int64_t matrices, std::int64_t rows, bool masked,
+void clamp_counts(const std::vector<std::int32_t>& counts, std::int64_t rows, bool masked,
                   std::vector<std::int64_t>* begin, std::vector<std::int64_t>* used) {
   std::int64_t next = 0;
-  for (std::int64_t g = 0; g < matrices; ++g) {
-    std::int64_t count = counts[g] < 0 ? 0 : counts[g];
-    if (counts[g] < 0 && fault("negative_counts_are_one")) count = 1;
+  for (std::int64_t g = 0; g < std::ssize(counts); ++g) {
+    std::int64_t count = std::max(counts[at(g)], 0);
+    if (counts[at(g)] < 0 && fault("negative_counts_are_one")) count = 1;
     const std::int64_t room = masked ? rows : rows - next;
     begin->push_back(masked ? g * rows : next);
     used->push_back(count > room ? room : count);
@@ -155,58 +155,52 @@ void clamp_counts(const std::int32_t* counts, std::int64_t matrices, std::int64_
   }
 }
 
-void route(const RouteCall& call) {
-  const ironcl_route_desc& d = call.desc;
-  const bool given = (d.flags & IRONCL_ROUTE_GIVEN) != 0, gate = (d.flags & IRONCL_ROUTE_SHARED_GATE) != 0;
-  const std::int64_t slots = call.tokens * d.top_k, width = d.experts + (gate ? 1 : 0);
-  const std::int64_t ld = d.logits_ld == 0 || fault("logits_ld_ignored") ? width : d.logits_ld;
+void route(const backend::RouteDesc& d, const backend::RouteArgs& args) {
+  const std::int64_t slots = args.tokens * d.top_k, width = d.experts + (d.shared_gate ? 1 : 0);
+  const std::int64_t ld = fault("logits_ld_ignored") ? width : d.logits_ld;
   std::vector<std::int32_t> ids(at(slots));
-  std::vector<float> weights(at(slots)), shared(gate ? at(call.tokens) : 0);
-  const std::vector<float> bias = copied<float>(call.bias, call.bias.memory ? d.experts : 0);
-  for (std::int64_t token = 0; token < call.tokens; ++token) {
+  std::vector<float> weights(at(slots)), shared(d.shared_gate ? at(args.tokens) : 0);
+  const std::vector<float> bias = copied<float>(args.bias);
+  for (std::int64_t token = 0; token < args.tokens; ++token) {
     const auto logit = [&](std::int64_t e) {
-      return decode_one(d.logits_dtype, call.logits.at() + (token * ld + e) * size_of(d.logits_dtype));
+      return decode_one(d.logits, address_of(args.logits) + (token * ld + e) * numerics::size_of(d.logits));
     };
-    if (gate) shared[at(token)] = 1.0f / (1.0f + std::exp(-logit(d.experts)));
-    if (given) continue;
-    std::vector<float> logits(d.experts);
+    if (d.shared_gate) shared[at(token)] = 1.0f / (1.0f + std::exp(-logit(d.experts)));
+    if (d.given) continue;
+    std::vector<float> logits(at(d.experts));
     for (std::int64_t e = 0; e < d.experts; ++e) logits[at(e)] = logit(e);
     choose(d, scores_of(d.score, logits), bias, &ids[at(token * d.top_k)], &weights[at(token * d.top_k)]);
   }
-  if (given) {
-    ids = copied<std::int32_t>(call.ids, slots);
+  if (d.given) {
+    ids = copied<std::int32_t>(args.ids);
     if (fault("wild_ids_are_expert_0")) {
       for (std::int32_t& id : ids) id = id < 0 ? 0 : id;
     }
   } else {
-    put(call.ids, ids);
-    put(call.weights, weights);
+    put(args.ids, ids);
+    put(args.weights, weights);
   }
   if (fault("shared_gate_is_forgotten")) std::fill(shared.begin(), shared.end(), 1.0f);
-  put(call.shared, shared);
-  sort_slots(call, ids);
+  put(args.shared_weights, shared);
+  sort_slots(d, args, ids);
 }
 
-void activate(const ActivateCall& call) {
-  const ironcl_activate_desc& d = call.desc;
-  if (call.rows == 0) return;
-  const bool masked = d.grouping == IRONCL_GROUPING_MASKED;
-  std::vector<std::int64_t> begin{0}, used{call.rows};
-  if (d.grouping != IRONCL_GROUPING_NONE) {
+void activate(const backend::ActivateDesc& d, const backend::ActivateArgs& args) {
+  if (args.rows == 0) return;
+  const bool masked = d.grouping == Grouping::masked;
+  std::vector<std::int64_t> begin{0}, used{args.rows};
+  if (d.grouping != Grouping::none) {
     begin.clear(), used.clear();
-    const auto counts = copied<std::int32_t>(call.counts, d.matrices);
-    clamp_counts(counts.data(), d.matrices, call.rows, masked, &begin, &used);
+    clamp_counts(copied<std::int32_t>(args.matrix_rows), args.rows, masked, &begin, &used);
   }
-  const auto ld = [&](std::int64_t given) { return given == 0 ? static_cast<std::int64_t>(d.cols) : given; };
-  const std::uint32_t x = size_of(d.x_dtype), y = size_of(d.y_dtype);
-  const std::int64_t width = groups(d.cols, d.scale.group_cols);
+  const std::uint32_t x = numerics::size_of(d.x), y = numerics::size_of(d.y);
   std::vector<float> row(at(d.cols)), scales;
   for (std::size_t g = 0; g < begin.size(); ++g) {
-    const std::int64_t end = fault("activates_every_row") && masked ? call.rows : used[g];
+    const std::int64_t end = fault("activates_every_row") && masked ? args.rows : used[g];
     for (std::int64_t r = begin[g]; r < begin[g] + end; ++r) {
       for (std::int64_t c = 0; c < d.cols; ++c) {
-        float gate = decode_one(d.x_dtype, call.gate.at() + (r * ld(d.gate_ld) + c) * x);
-        float up = decode_one(d.x_dtype, call.up.at() + (r * ld(d.up_ld) + c) * x);
+        float gate = decode_one(d.x, address_of(args.gate) + (r * d.gate_ld + c) * x);
+        float up = decode_one(d.x, address_of(args.up) + (r * d.up_ld + c) * x);
         if (fault("gate_and_up_are_swapped")) std::swap(gate, up);
         if (d.limit != 0 && !fault("limit_is_forgotten")) {
           if (gate > d.limit) gate = d.limit;
@@ -214,37 +208,33 @@ void activate(const ActivateCall& call) {
           if (up > d.limit) up = d.limit;
           if (up < -d.limit) up = -d.limit;
         }
-        const bool oai = d.activation == IRONCL_ACTIVATION_SWIGLU_OAI;
+        const bool oai = d.activation == backend::Activation::swiglu_oai;
         const float inner = oai ? 1.702f * gate : gate;
         float value = gate / (1.0f + std::exp(-inner)) * (oai && !fault("up_without_1") ? up + 1.0f : up);
-        if (fault("activation_in_bf16") && d.scale.dtype != IRONCL_DTYPE_NONE) {
+        if (fault("activation_in_bf16") && d.scale.dtype != DType::none) {
           std::byte narrow[2];
-          store_one(IRONCL_BF16, value, narrow);
-          value = decode_one(IRONCL_BF16, narrow);
+          store_one(DType::bf16, value, narrow);
+          value = decode_one(DType::bf16, narrow);
         }
         row[at(c)] = value;
       }
-      std::byte* out = call.y.at() + r * ld(d.y_ld) * y;
-      if (d.scale.dtype == IRONCL_DTYPE_NONE) {
-        for (std::int64_t c = 0; c < d.cols; ++c) store_one(d.y_dtype, row[at(c)], out + c * y);
+      std::byte* out = address_of(args.y) + r * d.y_ld * y;
+      if (d.scale.dtype == DType::none) {
+        for (std::int64_t c = 0; c < d.cols; ++c) store_one(d.y, row[at(c)], out + c * y);
         continue;
       }
-      const Bytes codes = quantize_rows(d.y_dtype, d.quantizer, d.scale, 1, d.cols, row, scales);
+      const Bytes codes = quantize(d.y, d.quantizer, d.scale.grid, 1, d.cols, row, scales);
       std::memcpy(out, codes.data(), codes.size());
-      const std::int64_t scale_ld = d.scale.ld == 0 ? width : d.scale.ld;
-      std::memcpy(call.scales.at() + r * scale_ld * 4, scales.data(), scales.size() * 4);
+      std::memcpy(address_of(args.scales) + r * d.scale.ld * 4, scales.data(), scales.size() * 4);
     }
   }
 }
 
-void combine(const CombineCall& call) {
-  const ironcl_combine_desc& d = call.desc;
+void combine(const backend::CombineDesc& d, const backend::CombineArgs& args) {
   const std::int64_t k = d.top_k;
-  const auto rows = copied<std::int32_t>(call.rows, call.tokens * k);
-  const auto weights = copied<float>(call.weights, call.tokens * k);
-  const auto add_weights = copied<float>(call.add_weights, call.add_weights.memory ? call.tokens : 0);
-  const auto ld = [&](std::int64_t given) { return given == 0 ? static_cast<std::int64_t>(d.cols) : given; };
-  for (std::int64_t token = 0; token < call.tokens; ++token) {
+  const auto rows = copied<std::int32_t>(args.rows);
+  const auto weights = copied<float>(args.weights), add_weights = copied<float>(args.add_weights);
+  for (std::int64_t token = 0; token < args.tokens; ++token) {
     for (std::int64_t c = 0; c < d.cols; ++c) {
       volatile float sum = 0;  // so that no compiler fuses a product with a sum
       for (std::int64_t i = 0; i < k; ++i) {
@@ -255,18 +245,18 @@ void combine(const CombineCall& call) {
           if (!fault("combine_multiplies_by_zero")) continue;
           row = 1 % d.rows, weight = 0;
         }
-        const float value = decode_one(d.x_dtype, call.x.at() + (row * ld(d.x_ld) + c) * size_of(d.x_dtype));
+        const float value = decode_one(d.x, address_of(args.x) + (row * d.x_ld + c) * numerics::size_of(d.x));
         volatile float product = weight * value;
         sum = fault("combine_fuses") ? std::fma(weight, value, sum) : sum + product;
       }
-      if (d.add_dtype != IRONCL_DTYPE_NONE) {
+      if (d.add != DType::none) {
         const float value =
-            decode_one(d.add_dtype, call.add.at() + (token * ld(d.add_ld) + c) * size_of(d.add_dtype));
+            decode_one(d.add, address_of(args.add) + (token * d.add_ld + c) * numerics::size_of(d.add));
         const bool weighed = !add_weights.empty() && !fault("add_weights_are_ignored");
         volatile float product = (weighed ? add_weights[at(token)] : 1.0f) * value;
         sum = sum + product;
       }
-      store_one(d.y_dtype, sum, call.y.at() + (token * ld(d.y_ld) + c) * size_of(d.y_dtype));
+      store_one(d.y, sum, address_of(args.y) + (token * d.y_ld + c) * numerics::size_of(d.y));
     }
   }
 }

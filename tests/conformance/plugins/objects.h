@@ -1,236 +1,137 @@
 // SPDX-License-Identifier: Apache-2.0
-// Objects of the reference plugin: the smallest implementation of plugin.h that keeps all its promises, in host
-// memory, with a thread for each queue. Written against plugin.h alone (casts from backends/numerics), so that the
-// suite is tried on something that shares nothing with our backends.
+// Objects of the reference plugin's backend: one device in host memory, a thread for each queue, numbers by plain
+// loops that share nothing with our backends but the casts. Next door: backend.cpp (the device), boundary.cpp (the
+// table).
 #pragma once
 
-#include <condition_variable>
-#include <cstddef>
-#include <cstdint>
-#include <deque>
+#include <atomic>
+#include <boost/asio/thread_pool.hpp>
+#include <cstring>
 #include <functional>
-#include <memory>
-#include <mutex>
-#include <stdexcept>
-#include <string>
-#include <vector>
+#include <future>
 
-#include "host/include/ironcl/plugin_ops.h"
+#include "backends/interface.h"
+#include "tests/conformance/plugins/faults.h"
 
 namespace ironcl::reference {
 
-constexpr std::int64_t kLargest = 0x7fffffff;
-
-/// What a call answers with instead of OK.
-struct Refusal : std::runtime_error {
-  Refusal(ironcl_status s, const std::string& text) : std::runtime_error(text), status(s) {}
-  ironcl_status status;
-};
+using backend::Error;
+using backend::Status;
+using numerics::DType;
 
 using Bytes = std::vector<std::byte>;
+using Events = std::vector<std::shared_ptr<backend::Event>>;
 
 /// The bytes of a buffer: its own, or the host's.
-struct Memory {
-  explicit Memory(std::uint64_t count) : own(count), data(own.data()), size(count) {}
-  Memory(void* host, std::uint64_t count) : data(static_cast<std::byte*>(host)), size(count) {}
-  Memory(const Memory&) = delete;
-  Memory& operator=(const Memory&) = delete;
+struct HostBuffer final : backend::Buffer {
+  explicit HostBuffer(std::uint64_t size) : own(size), bytes(own) {}
+  HostBuffer(void* host, std::uint64_t size) : bytes(static_cast<std::byte*>(host), size) {}
+  std::uint64_t size() const noexcept override { return bytes.size(); }
   Bytes own;
-  std::byte* data;
-  std::uint64_t size;
+  std::span<std::byte> bytes;
 };
 
-/// Completion of a command.
-struct Completion {
-  std::mutex mutex;
-  std::condition_variable changed;
-  bool done = false;
-  ironcl_status status = IRONCL_OK;
-  std::string text;
-  std::uint64_t queued_ns = 0, start_ns = 0, end_ns = 0;
-  std::vector<std::shared_ptr<Completion>> kept;  ///< Fault events_keep_their_causes.
-};
+/// Where a span begins; null where it is absent.
+inline std::byte* address_of(const backend::Span& span) {
+  return span ? static_cast<HostBuffer&>(*span.buffer).bytes.data() + span.offset : nullptr;
+}
 
-using WaitList = std::vector<std::shared_ptr<Completion>>;
-
-struct Command {
-  std::vector<std::shared_ptr<Completion>> wait;
-  bool orders_only = false;  ///< queue_wait: an error of what it waits for is not its own.
-  std::function<void()> work;
-  std::shared_ptr<Completion> completion;
-};
-
-/// A queue's commands and the thread that runs them; the thread ends when the queue is closed and empty.
-class Worker : public std::enable_shared_from_this<Worker> {
+/// Of a command that a queue's thread runs.
+class HostEvent final : public backend::Event {
  public:
-  static std::shared_ptr<Worker> start();
-  std::shared_ptr<Completion> push(Command command);
-  void finish();
-  void close();
-  /// Waits until no worker of the process is left.
-  static void join_all();
+  explicit HostEvent(const Events& causes);
+  Status wait(std::chrono::nanoseconds timeout) override;
+  backend::Profile profile() override { return profile_; }
+  /// Waits for `wait`, runs `work`, and ends.
+  void run(const Events& wait, const std::function<void()>& work);
 
  private:
-  void run();
-  std::mutex mutex_;
-  std::condition_variable changed_;
-  std::deque<Command> commands_;
-  bool busy_ = false, closed_ = false;
+  std::promise<void> promise_;
+  std::shared_future<void> end_{promise_.get_future()};
+  backend::Profile profile_;
+  std::atomic<bool> seen_{false};  // fault event_ends_twice
+  Events kept_;                    // fault events_keep_their_causes
 };
 
-/// OK, or TIMEOUT; throws the command's own Refusal.
-ironcl_status wait_for(Completion& completion, std::uint64_t timeout_ns);
+class HostQueue final : public backend::Queue {
+ public:
+  ~HostQueue() override { thread_.join(); }
+  void finish() override;
+  void wait_for(const std::shared_ptr<backend::Event>& event) override;
+  std::shared_ptr<backend::Event> write(const backend::Span& dst, const void* src,
+                                        backend::HostSemantics semantics) override;
+  std::shared_ptr<backend::Event> read(const backend::Span& src, void* dst) override;
+  /// Runs `work` in its turn, and after `wait`.
+  std::shared_ptr<backend::Event> run(Events wait, std::function<void()> work);
+
+ private:
+  boost::asio::thread_pool thread_{1};
+};
 
 /// B as given, tight, and decoded: value (n, k) at k * columns + n, one matrix after another.
-struct WeightsData {
-  ironcl_weights_desc desc{};
+struct HostWeights final : backend::Weights {
+  explicit HostWeights(const backend::WeightsDesc& desc);
+  std::uint64_t device_bytes() const noexcept override { return data.size() + scales.size(); }
+  std::string form() const override { return "row_major"; }
+  std::uint64_t data_bytes() const noexcept override { return data.size() + (fault("export_is_padded") ? 128 : 0); }
+  std::uint64_t scale_bytes() const noexcept override { return scales.size(); }
+  void export_to(std::byte* data_out, std::byte* scales_out) override;
+
+  bool usual = true;  ///< Prepared for no plan.
   Bytes data, scales;
-  std::vector<float> decoded;
-  std::vector<float> decoded_scales;
-  const void* borrowed = nullptr;  ///< Fault weights_keep_the_pointer.
+  std::vector<float> decoded, decoded_scales;
 };
 
-struct PlanData {
-  ironcl_gemm_desc desc{};
-  std::vector<float> kept_rows, kept_scales;  ///< Fault stale_rows.
+class HostGemm final : public backend::Gemm, public std::enable_shared_from_this<HostGemm> {
+ public:
+  explicit HostGemm(const backend::GemmDesc& given) : desc(given) {}
+  backend::GemmInfo info() const override;
+  std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue,
+                                          const backend::GemmArgs& args) override;
+  void multiply(const backend::GemmArgs& args, const std::vector<std::int32_t>& early_counts);
+
+  backend::GemmDesc desc;
+
+ private:
+  void load_a(const backend::GemmArgs& args, std::vector<float>& a, std::vector<float>& scales);
+  std::vector<float> kept_rows_, kept_scales_;  // fault stale_rows
 };
 
-}  // namespace ironcl::reference
+/// Of the other kinds: a description and the loops that run it.
+template <class Desc, class Args>
+class HostOperation final : public backend::Operation<Args> {
+ public:
+  using Run = void (*)(const Desc&, const Args&);
+  HostOperation(const Desc& desc, Run run) : desc_(desc), run_(run) {}
+  std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue, const Args& args) override {
+    return static_cast<HostQueue&>(*queue).run(args.wait, [desc = desc_, run = run_, args] { run(desc, args); });
+  }
 
-struct ironcl_device_t {
-  int unused = 0;
-};
-struct ironcl_queue_t {
-  std::shared_ptr<ironcl::reference::Worker> worker;
-};
-struct ironcl_buffer_t {
-  std::shared_ptr<ironcl::reference::Memory> memory;
-};
-struct ironcl_weights_t {
-  std::shared_ptr<ironcl::reference::WeightsData> data;
-};
-struct ironcl_op_t {
-  std::uint32_t kind = 0;
-  std::shared_ptr<ironcl::reference::PlanData> data;  ///< Of a GEMM; the others have a description.
-  ironcl_quantize_desc quantize{};
-  ironcl_route_desc route{};
-  ironcl_activate_desc activate{};
-  ironcl_combine_desc combine{};
-};
-struct ironcl_event_t {
-  std::shared_ptr<ironcl::reference::Completion> completion;
+ private:
+  Desc desc_;
+  Run run_;
 };
 
-namespace ironcl::reference {
-
-/// Spans of a call with the buffers kept alive.
-struct Region {
-  std::shared_ptr<Memory> memory;
-  std::uint64_t offset = 0, size = 0;
-  std::byte* at() const { return memory ? memory->data + offset : nullptr; }
-};
-struct Call {
-  std::int64_t m = 0;
-  std::shared_ptr<WeightsData> weights;
-  std::shared_ptr<PlanData> plan;
-  std::int64_t a_rows = 0;  ///< Of a gathered A; else 0.
-  Region a, a_scale, d, d_scale, bias, workspace, codes, code_scales, counts, index;
-  std::vector<std::int32_t> early_counts;  ///< Fault counts_are_read_early.
-};
-
-/// A row of D, the row of A that it is made of, and the matrix that multiplies it.
-struct Deal {
-  std::int64_t d_row, a_row, matrix;
-};
-
-struct QuantizeCall {
-  ironcl_quantize_desc desc{};
-  std::int64_t rows = 0;
-  Region x, codes, scales;
-};
-
-struct RouteCall {
-  ironcl_route_desc desc{};
-  std::int64_t tokens = 0;
-  Region logits, bias, ids, weights, counts, index, rows, shared;
-};
-struct ActivateCall {
-  ironcl_activate_desc desc{};
-  std::int64_t rows = 0;
-  Region gate, up, y, scales, counts;
-};
-struct CombineCall {
-  ironcl_combine_desc desc{};
-  std::int64_t tokens = 0;
-  Region x, rows, weights, add, add_weights, y;
-};
-
-// check_experts.cpp: every throws Refusal.
-ironcl_route_desc check_route(const ironcl_route_desc* in);
-RouteCall check_route_call(const ironcl_route_args* in, const ironcl_route_desc& desc, WaitList* wait);
-ironcl_activate_desc check_activate(const ironcl_activate_desc* in);
-ActivateCall check_activate_call(const ironcl_activate_args* in, const ironcl_activate_desc& desc, WaitList* wait);
-ironcl_combine_desc check_combine(const ironcl_combine_desc* in);
-CombineCall check_combine_call(const ironcl_combine_args* in, const ironcl_combine_desc& desc, WaitList* wait);
-
-// check.cpp: what both share.
-[[noreturn]] void invalid(const std::string& text);
-void known(std::uint32_t value, std::uint32_t last, const char* field);
-void dimension(std::int64_t value, std::int64_t least, const char* field);
-void leading(std::int64_t ld, std::int64_t cols, std::int64_t rows, const char* field);
-bool is_float(ironcl_dtype type);
-bool is_code(ironcl_dtype type);
-void check_scale(const ironcl_scale_desc& scale, std::int64_t cols, bool tight, const char* field);
-void check_wait_list(const ironcl_event* events, std::uint32_t count, WaitList* wait);
-
-// experts.cpp
-void route(const RouteCall& call);
-void activate(const ActivateCall& call);
-void combine(const CombineCall& call);
-/// First row and number of rows of each matrix: counts that trust nothing.
-void clamp_counts(const std::int32_t* counts, std::int64_t matrices, std::int64_t rows, bool masked,
-                  std::vector<std::int64_t>* begin, std::vector<std::int64_t>* used);
-
-// check.cpp: every throws Refusal.
-ironcl_quantize_desc check_quantize(const ironcl_quantize_desc* in);
-QuantizeCall check_quantize_call(const ironcl_quantize_args* in, const ironcl_quantize_desc& desc, WaitList* wait);
-ironcl_gemm_desc check_desc(const ironcl_gemm_desc* in);
-/// The reason why the device will not run `desc`; empty where it will.
-std::string refusal_of(const ironcl_gemm_desc& desc, ironcl_status* reason, bool asked_by_create);
-ironcl_weights_desc check_weights(const ironcl_weights_desc* in);
-Call check_call(const ironcl_gemm_args* in, const ironcl_op_t& plan, WaitList* wait);
-Region check_span(const ironcl_span& span, const char* name, std::uint64_t needed, std::uint64_t alignment);
-std::uint64_t workspace_bytes(const ironcl_gemm_desc& desc);
+// backend.cpp
+inline std::atomic<int> delay_us{0};             ///< Load option: before each GEMM.
+inline std::atomic<bool> fail_next_gemm{false};  ///< Told by a query.
+std::unique_ptr<backend::Backend> make_backend(const backend::Options& options, backend::Log* log);
 
 // gemm.cpp
-float decode_one(ironcl_dtype type, const std::byte* at);
-void store_one(ironcl_dtype type, float value, std::byte* at);
-/// Codes and scales of x [rows, cols] in groups of 1 x cols, x becoming the codes' values.
-Bytes quantize_rows(ironcl_dtype type, const ironcl_quantizer_desc& how, const ironcl_scale_desc& scale,
-                    std::int64_t rows, std::int64_t cols, std::vector<float>& x, std::vector<float>& scales);
-std::shared_ptr<WeightsData> prepare(const ironcl_weights_desc& desc);
-void export_weights(const WeightsData& weights, std::byte* data, std::byte* scales);
-void multiply(const Call& call);
-void quantize(const QuantizeCall& call);
-/// Products between two scalings.
-std::int64_t accumulation_length(const ironcl_gemm_desc& desc);
-std::uint32_t size_of(ironcl_dtype type);
-std::int64_t ceil_div(std::int64_t a, std::int64_t b);
-/// Groups of `size` elements in `count`; 0 spans all.
-std::int64_t groups(std::int64_t count, std::uint32_t size);
-/// The bytes of a matrix, and of 32-bit words.
-std::uint64_t extent(std::int64_t rows, std::int64_t ld, std::int64_t cols, std::uint32_t element);
-std::uint64_t words(std::int64_t count);
+float decode_one(DType type, const std::byte* at);
+void store_one(DType type, float value, std::byte* at);
+/// The codes of x [rows, cols], which becomes their values, and the scales of its groups, tight.
+Bytes quantize(DType type, const numerics::Quantizer& how, numerics::ScaleGrid grid, std::int64_t rows,
+               std::int64_t cols, std::vector<float>& x, std::vector<float>& scales);
+void quantize(const backend::QuantizeDesc& desc, const backend::QuantizeArgs& args);
+std::uint64_t workspace_bytes(const backend::GemmDesc& desc);
 
-// structs.h
-/// A copy of a struct that the caller gave: a missing tail is zero, an unknown one must be.
-template <class T>
-T read_struct(const T* in, const char* name);
-/// Writes what fits of `value` into a struct that the caller gave.
-template <class T>
-void fill_struct(T* out, const T& value, const char* name);
-void check_chain(const ironcl_chain* chain);
+// experts.cpp
+void route(const backend::RouteDesc& desc, const backend::RouteArgs& args);
+void activate(const backend::ActivateDesc& desc, const backend::ActivateArgs& args);
+void combine(const backend::CombineDesc& desc, const backend::CombineArgs& args);
+/// First row and number of rows of each matrix: counts that trust nothing.
+void clamp_counts(const std::vector<std::int32_t>& counts, std::int64_t rows, bool masked,
+                  std::vector<std::int64_t>* begin, std::vector<std::int64_t>* used);
 
 }  // namespace ironcl::reference
-
-#include "tests/conformance/plugins/structs.h"
