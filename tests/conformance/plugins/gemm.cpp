@@ -15,17 +15,9 @@ using numerics::size_of;
 
 float decode_one(DType type, const std::byte* at) {
   if (type == DType::e4m3fn) {
-    const auto code = static_cast<unsigned>(*at);
-    const bool negative = code > 127;
-    const unsigned exponent = (code >> 3) & 15, mantissa = code & 7;
-    if (exponent == 15 && mantissa == 7 && !fault("nan_code_becomes_number")) {
-      return std::numeric_limits<float>::quiet_NaN();
-    }
-    if (exponent == 0 && fault("subnormal_codes_are_zero")) return 0;
-    const float magnitude = exponent == 0
-                                ? std::ldexp(static_cast<float>(mantissa), -9)
-                                : std::ldexp(static_cast<float>(8 + mantissa), static_cast<int>(exponent) - 10);
-    return negative ? -magnitude : magnitude;
+    const auto magnitude = static_cast<unsigned>(*at) & 127;
+    if (magnitude == 127 && fault("nan_code_becomes_number")) return 480;  // that of 126 is 448
+    if (magnitude < 8 && fault("subnormal_codes_are_zero")) return 0;
   }
   const float value = static_cast<float>(numerics::load_as_f64(type, at, 0));
   if (type == DType::e5m2 && fault("minus_is_lost_for_e5m2")) return std::fabs(value);
@@ -167,8 +159,7 @@ std::vector<Deal> deals_of(const backend::GemmDesc& d, const backend::GemmArgs& 
   if (d.grouping == Grouping::none) {
     for (std::int64_t m = 0; m < args.m; ++m) deals.push_back({m, m, 0});
   } else {
-    std::vector<std::int64_t> begin, used;
-    clamp_counts(early_counts.empty() ? counts_of(d, args) : early_counts, args.m, masked, &begin, &used);
+    const auto [begin, used] = clamp_counts(early_counts.empty() ? counts_of(d, args) : early_counts, args.m, masked);
     for (std::int64_t g = 0; g < d.matrices; ++g) {
       std::int64_t end = used[static_cast<std::size_t>(g)];
       if (fault("writes_past_the_counts") && masked) end = std::min(end + 1, args.m);
@@ -193,44 +184,35 @@ std::vector<Deal> deals_of(const backend::GemmDesc& d, const backend::GemmArgs& 
 
 }  // namespace
 
-Bytes quantize(DType type, const numerics::Quantizer& how, numerics::ScaleGrid grid, std::int64_t rows,
-               std::int64_t cols, std::vector<float>& x, std::vector<float>& scales) {
+Bytes quantize(DType type, numerics::Quantizer how, numerics::ScaleGrid grid, std::int64_t rows, std::int64_t cols,
+               std::vector<float>& x, std::vector<float>& scales) {
   const Grid g(grid, rows, cols);
   scales.resize(static_cast<std::size_t>(g.height * g.width));
-  const auto largest = static_cast<float>(numerics::largest(type));
-  const float floor = fault("floor_ignored") ? 1e-10f : how.amax_floor;
+  if (fault("floor_ignored")) how.amax_floor = 1e-10f;
+  constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
   Bytes codes(x.size());
   for (std::int64_t gi = 0; gi < g.height; ++gi) {
     for (std::int64_t gj = 0; gj < g.width; ++gj) {
       const std::int64_t row_end = std::min(rows, (gi + 1) * g.rows), col_end = std::min(cols, (gj + 1) * g.cols);
       float amax = 0;
-      bool bad = false;
       for (std::int64_t i = gi * g.rows; i < row_end; ++i) {
         for (std::int64_t j = gj * g.cols; j < col_end; ++j) {
           const float value = x[static_cast<std::size_t>(i * cols + j)];
-          if (!std::isfinite(value) && !(std::isinf(value) && fault("infinity_becomes_448"))) bad = true;
-          if (std::isfinite(value)) amax = std::max(amax, std::fabs(value));
+          if (std::isfinite(value))
+            amax = std::isnan(amax) ? amax : std::max(amax, std::fabs(value));
+          else if (std::isnan(value) || !fault("infinity_becomes_448"))
+            amax = kNan;
         }
       }
-      const bool zero = amax == 0 && fault("zero_group_is_nan");
-      float s = std::max(amax, floor) / largest;
-      if (how.rounding == numerics::ScaleRounding::power_of_two) {
-        int exponent = 0;
-        const float fraction = std::frexp(s, &exponent);  // s = fraction * 2^exponent, 0.5 <= fraction < 1
-        s = std::ldexp(1.0f, fraction == 0.5f || fault("power_of_two_rounds_down") ? exponent - 1 : exponent);
-      }
-      if (bad || zero) s = std::numeric_limits<float>::quiet_NaN();
+      float s = numerics::scale_of(amax == 0 && fault("zero_group_is_nan") ? kNan : amax, type, how);
+      if (how.rounding == numerics::ScaleRounding::power_of_two && fault("power_of_two_rounds_down")) s /= 2;
       scales[static_cast<std::size_t>(gi * g.width + gj)] = s;
       for (std::int64_t i = gi * g.rows; i < row_end; ++i) {
         for (std::int64_t j = gj * g.cols; j < col_end; ++j) {
           const auto at = static_cast<std::size_t>(i * cols + j);
-          const float q = fault("reciprocal_quantizer") ? x[at] * (1.0f / s) : x[at] / s;
-          if (type == DType::i8) {
-            const float whole = bad ? 0.0f : std::clamp(std::nearbyint(q), -127.0f, 127.0f);
-            codes[at] = static_cast<std::byte>(static_cast<std::int8_t>(whole));
-          } else {
-            numerics::encode(type, {&q, 1}, &codes[at], numerics::Overflow::saturate);
-          }
+          codes[at] = static_cast<std::byte>(fault("reciprocal_quantizer")
+                                                 ? numerics::quantize_one(x[at] * (1.0f / s), 1.0f, type)
+                                                 : numerics::quantize_one(x[at], s, type));
           x[at] = decode_one(type, &codes[at]);
         }
       }

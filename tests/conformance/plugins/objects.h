@@ -121,8 +121,8 @@ std::unique_ptr<backend::Backend> make_backend(const backend::Options& options, 
 float decode_one(DType type, const std::byte* at);
 void store_one(DType type, float value, std::byte* at);
 /// The codes of x [rows, cols], which becomes their values, and the scales of its groups, tight.
-Bytes quantize(DType type, const numerics::Quantizer& how, numerics::ScaleGrid grid, std::int64_t rows,
-               std::int64_t cols, std::vector<float>& x, std::vector<float>& scales);
+Bytes quantize(DType type, numerics::Quantizer how, numerics::ScaleGrid grid, std::int64_t rows, std::int64_t cols,
+               std::vector<float>& x, std::vector<float>& scales);
 void quantize(const backend::QuantizeDesc& desc, const backend::QuantizeArgs& args);
 std::uint64_t workspace_bytes(const backend::GemmDesc& desc);
 
@@ -131,7 +131,9 @@ void route(const backend::RouteDesc& desc, const backend::RouteArgs& args);
 void activate(const backend::ActivateDesc& desc, const backend::ActivateArgs& args);
 void combine(const backend::CombineDesc& desc, const backend::CombineArgs& args);
 /// First row and number of rows of each matrix: counts that trust nothing.
-void clamp_counts(const std::vector<std::int32_t>& counts, std::int64_t rows, bool masked,
-                  std::vector<std::int64_t>* begin, std::vector<std::int64_t>* used);
+struct Stretches {
+  std::vector<std::int64_t> begin, used;
+};
+Stretches clamp_counts(std::vector<std::int32_t> counts, std::int64_t rows, bool masked);
 
 }  // namespace ironcl::reference
