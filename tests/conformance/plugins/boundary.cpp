@@ -18,7 +18,8 @@ constexpr ironcl_plugin kSound = adapter::make_table("reference", "test");
 
 /// Faults that let pass what the adapter refuses with these words.
 constexpr struct {
-  const char *fault, *words;
+  Fault fault;
+  const char* words;
 } kLetPass[] = {
     {"second_load_accepted", "is loaded already"},
     {"tail_ignored", "leave the newer fields zero"},
