@@ -127,7 +127,8 @@ std::vector<std::pair<std::int64_t, double>> Problem::likely_rows() const {
   std::vector<std::pair<std::int64_t, double>> all;
   double sum = 0;
   for (std::int64_t rows = first; rows <= last; rows += step) {
-    const double count = rows, likely = std::exp(count * std::log(mean) - mean - std::lgamma(count + 1));
+    int sign = 0;  // lgamma() writes it to a variable of the process.
+    const double count = rows, likely = std::exp(count * std::log(mean) - mean - ::lgamma_r(count + 1, &sign));
     all.emplace_back(rows, likely);
     sum += likely;
   }
