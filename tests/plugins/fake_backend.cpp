@@ -4,6 +4,8 @@
 
 #include <cstring>
 
+#include "tests/plugins/host_memory.h"
+
 namespace ironcl::fake {
 
 using namespace backend;
@@ -47,11 +49,9 @@ class FakeEvent final : public Event, Alive {
   }
 };
 
-class FakeBuffer final : public Buffer, Alive {
+class FakeBuffer final : public test::HostBuffer, Alive {
  public:
-  explicit FakeBuffer(std::uint64_t size) : bytes(size) {}
-  std::uint64_t size() const noexcept override { return bytes.size(); }
-  std::vector<std::byte> bytes;
+  using HostBuffer::HostBuffer;
 };
 
 class FakeQueue final : public Queue, Alive {
@@ -60,12 +60,12 @@ class FakeQueue final : public Queue, Alive {
   void wait_for(const std::shared_ptr<Event>&) override { script().enter("queue_wait"); }
   std::shared_ptr<Event> write(const Span& dst, const void* src, HostSemantics) override {
     script().enter("write");
-    std::memcpy(static_cast<FakeBuffer&>(*dst.buffer).bytes.data() + dst.offset, src, dst.size);
+    std::memcpy(test::address_of(dst), src, dst.size);
     return std::make_shared<FakeEvent>();
   }
   std::shared_ptr<Event> read(const Span& src, void* dst) override {
     script().enter("read");
-    std::memcpy(dst, static_cast<FakeBuffer&>(*src.buffer).bytes.data() + src.offset, src.size);
+    std::memcpy(dst, test::address_of(src), src.size);
     return std::make_shared<FakeEvent>();
   }
 };

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cstring>
 #include <memory>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,15 +27,18 @@ class DoneEvent final : public backend::Event {
   std::uint64_t start_ns_, end_ns_;
 };
 
-class HostBuffer final : public backend::Buffer {
- public:
-  explicit HostBuffer(std::uint64_t size) : bytes(size) {}
+/// The bytes of a buffer: its own, or the host's.
+struct HostBuffer : backend::Buffer {
+  explicit HostBuffer(std::uint64_t size) : own(size), bytes(own) {}
+  HostBuffer(void* host, std::uint64_t size) : bytes(static_cast<std::byte*>(host), size) {}
   std::uint64_t size() const noexcept override { return bytes.size(); }
-  std::vector<std::byte> bytes;
+  std::vector<std::byte> own;
+  const std::span<std::byte> bytes;
 };
 
-inline std::byte* at(const backend::Span& span) {
-  return static_cast<HostBuffer&>(*span.buffer).bytes.data() + span.offset;
+/// Where a span begins; null where it is absent.
+inline std::byte* address_of(const backend::Span& span) {
+  return span ? static_cast<HostBuffer&>(*span.buffer).bytes.data() + span.offset : nullptr;
 }
 
 class HostQueue final : public backend::Queue {
@@ -42,24 +46,34 @@ class HostQueue final : public backend::Queue {
   void finish() override {}
   void wait_for(const std::shared_ptr<backend::Event>&) override {}
   std::shared_ptr<backend::Event> write(const backend::Span& dst, const void* src, backend::HostSemantics) override {
-    std::memcpy(at(dst), src, dst.size);
+    std::memcpy(address_of(dst), src, dst.size);
     return std::make_shared<DoneEvent>();
   }
   std::shared_ptr<backend::Event> read(const backend::Span& src, void* dst) override {
-    std::memcpy(dst, at(src), src.size);
+    std::memcpy(dst, address_of(src), src.size);
     return std::make_shared<DoneEvent>();
   }
 };
 
-/// Codes of one byte, rows ld apart, with tight scales.
-class HostWeights final : public backend::Weights {
- public:
-  explicit HostWeights(const backend::WeightsDesc& d) : desc(d) {
-    desc.plan = nullptr;
-    data.assign(d.data, d.data + (d.n - 1) * d.ld + d.k);
-    const std::int64_t count = d.scale.grid.scale_rows(d.n) * d.scale.grid.scale_cols(d.k);
-    scales.assign(d.scales, d.scales + count * std::int64_t{numerics::size_of(d.scale.dtype)});
+/// Rows of `cols` elements without what lies between them.
+inline std::vector<std::byte> tight(backend::DType type, const std::byte* from, std::int64_t rows, std::int64_t cols,
+                                    std::int64_t ld) {
+  const auto row = static_cast<std::size_t>(numerics::bytes_of(type, cols));
+  std::vector<std::byte> out;
+  for (std::int64_t i = 0; i < rows && row != 0; ++i) {
+    const std::byte* begin = from + i * numerics::bytes_of(type, ld);
+    out.insert(out.end(), begin, begin + row);
   }
+  return out;
+}
+
+/// Codes and scales as given, tight, one matrix after another.
+class HostWeights : public backend::Weights {
+ public:
+  explicit HostWeights(const backend::WeightsDesc& d)
+      : data(tight(d.dtype, d.data, d.matrices * d.n, d.k, d.ld)),
+        scales(tight(d.scale.dtype, d.scales, d.matrices * d.scale.grid.scale_rows(d.n), d.scale.grid.scale_cols(d.k),
+                     d.scale.ld)) {}
   std::uint64_t device_bytes() const noexcept override { return data.size() + scales.size(); }
   std::string form() const override { return "row_major"; }
   std::uint64_t data_bytes() const noexcept override { return data.size(); }
@@ -68,27 +82,19 @@ class HostWeights final : public backend::Weights {
     std::copy(data.begin(), data.end(), to);
     std::copy(scales.begin(), scales.end(), to_scales);
   }
-  backend::WeightsDesc desc;  ///< Its pointers are not followed again.
   std::vector<std::byte> data, scales;
 };
 
 /// A in a call, as the oracle takes it, where it comes as codes; B.
 inline numerics::Operand a_of(const backend::GemmDesc& desc, const backend::GemmArgs& args) {
   const Scales& scale = desc.a_scale;
-  return {desc.a,
-          args.a ? at(args.a) : nullptr,
-          args.m,
-          desc.k,
-          desc.lda,
-          scale.dtype,
-          args.a_scale ? at(args.a_scale) : nullptr,
-          scale.grid,
-          scale.ld};
+  return {desc.a,      address_of(args.a),       args.m,     desc.k,  desc.lda,
+          scale.dtype, address_of(args.a_scale), scale.grid, scale.ld};
 }
 inline numerics::Operand b_of(const backend::GemmDesc& desc, const HostWeights& weights,
                               const std::vector<std::byte>& scales) {
   const Scales& scale = desc.b_scale;
-  return {desc.b,     weights.data.data(),          desc.n, desc.k, weights.desc.ld, scale.dtype, scales.data(),
+  return {desc.b,     weights.data.data(),          desc.n, desc.k, desc.k, scale.dtype, scales.data(),
           scale.grid, scale.grid.scale_cols(desc.k)};
 }
 

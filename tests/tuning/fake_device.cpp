@@ -22,7 +22,7 @@ Script& script() {
 namespace {
 
 using namespace backend;
-using test::at;
+using test::address_of;
 using test::DoneEvent;
 using test::HostWeights;
 
@@ -56,7 +56,7 @@ class FakeGemm final : public Gemm {
     std::vector<float> d(result.value.begin(), result.value.end());
     ++calls_;
     if (variant_ == "planted" || (variant_ == "flaky" && calls_ > 3)) d[d.size() / 2] += 1;
-    numerics::encode(desc_.d, d, at(args.d));
+    numerics::encode(desc_.d, d, address_of(args.d));
     script().seconds += 1e-9 * time();
     return std::make_shared<DoneEvent>(0, static_cast<std::uint64_t>(time()));
   }

@@ -19,7 +19,7 @@
 namespace {
 
 using namespace ironcl::backend;
-using ironcl::test::at;
+using ironcl::test::address_of;
 using ironcl::test::DoneEvent;
 using ironcl::test::HostWeights;
 namespace numerics = ironcl::numerics;
@@ -99,17 +99,17 @@ class ToyGemm final : public Gemm {
       a.scale_ld = grid.scale_cols(desc_.k);
       if (args.a_quantized && !codes.empty()) {
         note_quantisation();  // Backends make those that are shown beside those that are multiplied.
-        std::memcpy(at(args.a_quantized), codes.data(), codes.size());
-        std::memcpy(at(args.a_quantized_scale), scales.data(), scales.size() * sizeof(float));
+        std::memcpy(address_of(args.a_quantized), codes.data(), codes.size());
+        std::memcpy(address_of(args.a_quantized_scale), scales.data(), scales.size() * sizeof(float));
       }
     }
-    const auto result = numerics::oracle(a, ironcl::test::b_of(desc_, weights, b_scales), desc_.bias,
-                                         args.bias ? at(args.bias) : nullptr);
+    const auto result =
+        numerics::oracle(a, ironcl::test::b_of(desc_, weights, b_scales), desc_.bias, address_of(args.bias));
     std::vector<float> d(result.value.begin(), result.value.end());
     if (fault_ == Fault::gives_nan && !d.empty()) d.back() = std::numeric_limits<float>::quiet_NaN();
     if (weaker())
       for (std::size_t i = 0; i < d.size(); ++i) d[i] += static_cast<float>(result.magnitude[i] * 0x1p-13);
-    if (fault_ != Fault::writes_nothing && !d.empty()) numerics::encode(desc_.d, d, at(args.d));
+    if (fault_ != Fault::writes_nothing && !d.empty()) numerics::encode(desc_.d, d, address_of(args.d));
     return std::make_shared<DoneEvent>(1000, 3500);
   }
 

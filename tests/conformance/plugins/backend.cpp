@@ -83,12 +83,12 @@ class HostDevice final : public backend::Device {
     if (kind != Memory::host_pointer) return Device::import_buffer(kind, handle, size);
     if (!fault("imports_copy")) return std::make_shared<HostBuffer>(handle, size);
     auto copy = std::make_shared<HostBuffer>(size);
-    std::memcpy(copy->own.data(), handle, size);
+    std::memcpy(copy->bytes.data(), handle, size);
     return copy;
   }
 
   std::shared_ptr<backend::Weights> prepare_weights(const backend::WeightsDesc& desc) override {
-    return std::make_shared<HostWeights>(desc);
+    return std::make_shared<DecodedWeights>(desc);
   }
 
   std::shared_ptr<backend::Gemm> create_gemm(const backend::GemmDesc& desc) override {

@@ -104,7 +104,7 @@ float to_bf16(float value) { return numerics::decode_bf16(numerics::encode_bf16(
 std::atomic<int> calls{0};
 
 /// One row of D into `sum`: for each K group the sum over k in f32, scaled, added. `company`: rows of its matrix.
-void multiply_row(const backend::GemmDesc& d, const HostWeights& w, std::int64_t matrix, std::int64_t company,
+void multiply_row(const backend::GemmDesc& d, const DecodedWeights& w, std::int64_t matrix, std::int64_t company,
                   const float* a, const float* sa, std::vector<float>& sum) {
   const Grid ga(d.a_scale.grid, 1, d.k), gb(d.b_scale.grid, d.n, d.k);
   std::int64_t step = group_of(d);
@@ -225,18 +225,15 @@ std::uint64_t workspace_bytes(const backend::GemmDesc& d) {
   return d.a_source == DType::none ? 0 : static_cast<std::uint64_t>(d.m) * 8 + 64;
 }
 
-HostWeights::HostWeights(const backend::WeightsDesc& d) : usual(d.plan == nullptr) {
+/// `d` as it is read with weights_ld_ignored planted.
+static backend::WeightsDesc misread(backend::WeightsDesc d) {
+  if (fault("weights_ld_ignored")) d.ld = d.k;
+  return d;
+}
+
+DecodedWeights::DecodedWeights(const backend::WeightsDesc& d) : HostWeights(misread(d)), usual(d.plan == nullptr) {
   const std::int64_t rows = d.matrices * d.n, width = d.scale.grid.scale_cols(d.k);
   const std::int64_t scale_rows = d.scale.grid.scale_rows(d.n), height = d.matrices * scale_rows;
-  const std::int64_t element = size_of(d.dtype), scale_element = size_of(d.scale.dtype);
-  data.resize(static_cast<std::size_t>(rows * d.k * element));
-  copy_rows(data.data(), d.k * element, d.data, (fault("weights_ld_ignored") ? d.k : d.ld) * element, rows,
-            d.k * element);
-  if (d.scale.dtype != DType::none) {
-    scales.resize(static_cast<std::size_t>(height * width * scale_element));
-    copy_rows(scales.data(), width * scale_element, d.scales, d.scale.ld * scale_element, height,
-              width * scale_element);
-  }
   const auto values = decode_matrix(d.dtype, data.data(), rows, d.k, d.k);
   decoded.resize(values.size());
   for (std::int64_t n = 0; n < rows; ++n) {
@@ -251,11 +248,10 @@ HostWeights::HostWeights(const backend::WeightsDesc& d) : usual(d.plan == nullpt
   }
 }
 
-void HostWeights::export_to(std::byte* data_out, std::byte* scales_out) {
-  std::copy(data.begin(), data.end(), data_out);
-  std::copy(scales.begin(), scales.end(), scales_out);
-  if (fault("export_cleans_nan")) std::replace(data_out, data_out + data.size(), std::byte{0xff}, std::byte{0x7f});
-  if (fault("export_overruns")) data_out[data.size()] = std::byte{0};
+void DecodedWeights::export_to(std::byte* to, std::byte* to_scales) {
+  HostWeights::export_to(to, to_scales);
+  if (fault("export_cleans_nan")) std::replace(to, to + data.size(), std::byte{0xff}, std::byte{0x7f});
+  if (fault("export_overruns")) to[data.size()] = std::byte{0};
 }
 
 backend::GemmInfo HostGemm::info() const {
@@ -270,7 +266,7 @@ backend::GemmInfo HostGemm::info() const {
 
 std::shared_ptr<backend::Event> HostGemm::enqueue(const std::shared_ptr<backend::Queue>& queue,
                                                   const backend::GemmArgs& args) {
-  if (fault("usual_weights_refused") && static_cast<HostWeights&>(*args.weights).usual)
+  if (fault("usual_weights_refused") && static_cast<DecodedWeights&>(*args.weights).usual)
     throw Error(Status::invalid_argument, "gemm_args.weights are not this plan's");
   std::vector<std::int32_t> early_counts;
   if (fault("counts_are_read_early")) early_counts = counts_of(desc, args);
@@ -310,7 +306,7 @@ void HostGemm::load_a(const backend::GemmArgs& args, std::vector<float>& a, std:
 
 void HostGemm::multiply(const backend::GemmArgs& args, const std::vector<std::int32_t>& early_counts) {
   const backend::GemmDesc& d = desc;
-  auto& weights = static_cast<HostWeights&>(*args.weights);
+  auto& weights = static_cast<DecodedWeights&>(*args.weights);
   ++calls;
   const std::int64_t element = size_of(d.d);
   if (args.m == 0) {

@@ -6,35 +6,22 @@
 
 #include <atomic>
 #include <boost/asio/thread_pool.hpp>
-#include <cstring>
 #include <functional>
 #include <future>
 
 #include "backends/interface.h"
 #include "tests/conformance/plugins/faults.h"
+#include "tests/plugins/host_memory.h"
 
 namespace ironcl::reference {
 
 using backend::Error;
 using backend::Status;
 using numerics::DType;
+using test::address_of, test::HostBuffer;
 
 using Bytes = std::vector<std::byte>;
 using Events = std::vector<std::shared_ptr<backend::Event>>;
-
-/// The bytes of a buffer: its own, or the host's.
-struct HostBuffer final : backend::Buffer {
-  explicit HostBuffer(std::uint64_t size) : own(size), bytes(own) {}
-  HostBuffer(void* host, std::uint64_t size) : bytes(static_cast<std::byte*>(host), size) {}
-  std::uint64_t size() const noexcept override { return bytes.size(); }
-  Bytes own;
-  std::span<std::byte> bytes;
-};
-
-/// Where a span begins; null where it is absent.
-inline std::byte* address_of(const backend::Span& span) {
-  return span ? static_cast<HostBuffer&>(*span.buffer).bytes.data() + span.offset : nullptr;
-}
 
 /// Of a command that a queue's thread runs.
 class HostEvent final : public backend::Event {
@@ -68,17 +55,13 @@ class HostQueue final : public backend::Queue {
   boost::asio::thread_pool thread_{1};
 };
 
-/// B as given, tight, and decoded: value (n, k) at k * columns + n, one matrix after another.
-struct HostWeights final : backend::Weights {
-  explicit HostWeights(const backend::WeightsDesc& desc);
-  std::uint64_t device_bytes() const noexcept override { return data.size() + scales.size(); }
-  std::string form() const override { return "row_major"; }
+/// B, and decoded: value (n, k) at k * columns + n, one matrix after another.
+struct DecodedWeights final : test::HostWeights {
+  explicit DecodedWeights(const backend::WeightsDesc& desc);
   std::uint64_t data_bytes() const noexcept override { return data.size() + (fault("export_is_padded") ? 128 : 0); }
-  std::uint64_t scale_bytes() const noexcept override { return scales.size(); }
-  void export_to(std::byte* data_out, std::byte* scales_out) override;
+  void export_to(std::byte* to, std::byte* to_scales) override;
 
   bool usual = true;  ///< Prepared for no plan.
-  Bytes data, scales;
   std::vector<float> decoded, decoded_scales;
 };
 
