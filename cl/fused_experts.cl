@@ -3,9 +3,9 @@
 // each token's weighted sum. Work-groups stay, all at once, and meet at barriers of the whole grid where a step reads what others made.
 //
 //   codes of x, shared out; every work-group: rows sorted in local memory        | meet
-//   units of gate and up: 16 columns of h of an expert's TILE_M rows, f32        | meet
+//   units of gate and up: 16 or 64 columns of h of an expert's rows, f32         | meet
 //   codes of h, shared out                                                       | meet
-//   units of down: 32 or 64 columns                                              | meet
+//   units of down: 32, 64 or 128 columns                                         | meet
 //   y: each token's rows times their weights, in the order of slots
 //
 // A work-group asks for the weights of its first unit before it meets the others, so that they are on their way meanwhile. A unit's products
@@ -382,7 +382,8 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void fused_experts(P
             if (more) LOAD_WEIGHTS_HALF(0, next, of_k)
           }
           UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 2; ++e) LOCAL_F(scale[u][e], SCALE_OF_ROW(line, u, e));
-          const float units_of[2] = {IN_TURNS && (g & 1) ? cr[0][0][1] : cr[0][0][0], IN_TURNS && !(g & 1) ? cr[0][0][0] : cr[0][0][1]};
+          float units_of[NG / 2];  // Of gates or of ups: in turns those are the even and the odd lines.
+          UNROLL for (int j = 0; j < NG / 2; ++j) units_of[j] = (IN_TURNS ? g & 1 : (uint)j) ? cr[0][0][1] : cr[0][0][0];
           if (more) {
             LOAD_SCALES_B(0, next)
           }

@@ -66,14 +66,8 @@ Route route_of(const Choice& choice, const Features& features) {
   Operand a = given(p);
   if (p.given_source != DType::none) {
     a.data = plan.booking.book(plan.rows_in_memory() * p.k);
-    const backend::QuantizeDesc desc{.cols = p.k,
-                                     .x_ld = p.given_ld,
-                                     .code_ld = p.k,
-                                     .x = p.given_source,
-                                     .code = p.a,
-                                     .scale = p.a_scale,
-                                     .quantizer = p.a_quantizer};
-    route.steps.push_back(quantize_rows_step(desc, features, {Source::a, 0}, a.data, {Source::a_scale, 0}));
+    route.steps.push_back(quantize_rows_step(quantizing_a(p, p.given_source, p.given_ld, p.k, p.a_scale), features,
+                                             {Source::a, 0}, a.data, {Source::a_scale, 0}));
   }
   const auto go = [&](StepResult made) {
     route.steps.push_back(std::move(made.step));
@@ -81,15 +75,8 @@ Route route_of(const Choice& choice, const Features& features) {
   };
   if (p.a_source != DType::none) {
     // Tight codes and scales for a caller who asks to see them.
-    const backend::QuantizeDesc desc{.cols = p.k,
-                                     .x_ld = p.lda,
-                                     .code_ld = p.k,
-                                     .x = p.a_source,
-                                     .code = p.a,
-                                     .scale = {DType::f32, p.a_scale.grid},
-                                     .quantizer = p.a_quantizer};
-    route.steps.push_back(
-        quantize_rows_step(desc, features, a.data, {Source::a_codes, 0}, {Source::a_code_scales, 0}));
+    route.steps.push_back(quantize_rows_step(quantizing_a(p, p.a_source, p.lda, p.k, {DType::f32, p.a_scale.grid}),
+                                             features, a.data, {Source::a_codes, 0}, {Source::a_code_scales, 0}));
     if (form->takes_floats(a, plan)) {
       // Nothing between the caller's floats and the kernel.
     } else if (StepResult made = form->quantize(a, plan); made.step != nullptr) {

@@ -15,7 +15,8 @@ using numerics::Size;
 
 namespace {
 
-/// Of local memory for each expert, and in all, while `lanes` work-items sort.
+/// Local memory for all experts, and in all, while `lanes` work-items sort: WIDTH of cl/sort_rows.cl is 32, and
+/// choose_experts.cl has the most for each work-item.
 Size of_experts(const backend::RouteDesc& desc, std::int64_t lanes) {
   return Size(desc.local_experts) * 4 * (1 + numerics::ceil_div(lanes, 32));
 }
@@ -32,13 +33,11 @@ std::int64_t lanes_with_room(const Features& f, const backend::RouteDesc& desc, 
 
 class Router final : public DescribedRoute {
  public:
-  Router(ContextPtr context, const backend::RouteDesc& desc)
-      : DescribedRoute(desc),
-        context_(std::move(context)),
-        choosing_lanes_(lanes_with_room(context_->features, desc, 64)),
-        sorting_lanes_(lanes_with_room(context_->features, desc, desc.tokens * desc.top_k > 2048 ? 1024 : 256)) {
+  Router(ContextPtr context, const backend::RouteDesc& desc) : DescribedRoute(desc), context_(std::move(context)) {
     expect_countable("slots of tokens", Size(desc.tokens) * desc.top_k);
     expect_countable("rows of all experts", Size(desc.local_experts) * desc.capacity);
+    choosing_lanes_ = lanes_with_room(context_->features, desc, 64);
+    sorting_lanes_ = lanes_with_room(context_->features, desc, desc.tokens * desc.top_k > 2048 ? 1024 : 256);
     const Size memory =
         choosing() ? Size(std::max<std::int64_t>(desc.tokens, 1)) * (2 * desc.experts + 2 * desc.expert_groups)
                    : Size(1);
@@ -122,7 +121,7 @@ class Router final : public DescribedRoute {
   }
 
   ContextPtr context_;
-  std::int64_t choosing_lanes_, sorting_lanes_;
+  std::int64_t choosing_lanes_ = 1, sorting_lanes_ = 1;
   cl::Kernel choose_, sort_;
   cl::Buffer scores_;
   Exclusive own_memory_;  ///< Of scores_.

@@ -89,14 +89,9 @@ StepResult quantize_rows(const Operand& x, std::int64_t code_ld, const PlanConte
   out.gathered = x.gathered;
   out.data = plan.booking.book(rows * code_ld);
   out.scales = plan.booking.book(numerics::Size(grid.scale_rows(rows.value())) * out.scale_ld * 4);
-  const backend::QuantizeDesc desc{.cols = p.k,
-                                   .x_ld = x.ld,
-                                   .code_ld = code_ld,
-                                   .x = x.element,
-                                   .code = p.a,
-                                   .scale = {out.scale, grid},
-                                   .quantizer = p.a_quantizer};
-  return {quantize_rows_step(desc, plan.features, x.data, out.data, out.scales, code_ld), out};
+  return {quantize_rows_step(quantizing_a(p, x.element, x.ld, code_ld, {out.scale, grid}), plan.features, x.data,
+                             out.data, out.scales, code_ld),
+          out};
 }
 
 }  // namespace ironcl::opencl

@@ -41,6 +41,13 @@ inline backend::DType type_of_b_in_tiles(const Operand& out, const Problem& p) {
 std::unique_ptr<Step> pack_step(const Packing& packing, const Operand& a, const Operand& out,
                                 const PlanContext& plan);
 
+/// How `p` quantises A: rows of `x`, `ld` apart, to codes `code_ld` apart.
+inline backend::QuantizeDesc quantizing_a(const Problem& p, backend::DType x, std::int64_t ld, std::int64_t code_ld,
+                                          const backend::ScaleDesc& scale) {
+  return {
+      .cols = p.k, .x_ld = ld, .code_ld = code_ld, .x = x, .code = p.a, .scale = scale, .quantizer = p.a_quantizer};
+}
+
 /// Quantises what lies at `x` to codes at `codes`, with scales at `scales` (cl/quantize.cl). Rows come with each
 /// call, not with `desc`; columns from its own to `fill` become zero codes, and scales whose ld is 0 have no gaps. A
 /// call that does not bring the memory of `codes` leaves the step out.
