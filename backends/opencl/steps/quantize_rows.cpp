@@ -89,9 +89,9 @@ StepResult quantize_rows(const Operand& x, std::int64_t code_ld, const PlanConte
   out.gathered = x.gathered;
   out.data = plan.booking.book(rows * code_ld);
   out.scales = plan.booking.book(numerics::Size(grid.scale_rows(rows.value())) * out.scale_ld * 4);
-  return {quantize_rows_step(quantizing_a(p, x.element, x.ld, code_ld, {out.scale, grid}), plan.features, x.data,
-                             out.data, out.scales, code_ld),
-          out};
+  std::unique_ptr<Step> step = quantize_rows_step(quantizing_a(p, x.element, x.ld, code_ld, {out.scale, grid}),
+                                                  plan.features, x.data, out.data, out.scales, code_ld);
+  return {std::move(step), out};
 }
 
 }  // namespace ironcl::opencl
