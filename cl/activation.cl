@@ -32,6 +32,7 @@
     const F s = STEEPER(F, gate);                                                                    \
     return TIMES_SIGMOID(F, SELECT, gate, s) * FACTOR(F, up);                                        \
   }
+DEFINE_ACTIVATE(activate_4, float4, select)
 #define SELECT_ONE(a, b, c) ((c) ? (b) : (a))
 DEFINE_ACTIVATE(activate_16, float16, select)
 DEFINE_ACTIVATE(activate_1, float, SELECT_ONE)

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// fp8.cl: values in and out of the narrow formats, for one element (decode_x) and sixteen (decode_x_16), and the one table of
+// fp8.cl: values in and out of the narrow formats, for one element (decode_x), four and sixteen (decode_x_4, decode_x_16), and the one table of
 // element types: a type is a row of it (ELEMENT_n) and the functions that the row names.
 // Everything is done on the bits, or with f32 operations that meet no denormal: right also where a device flushes them.
 // Element types are numbered as in numerics/formats.h.
@@ -105,8 +105,10 @@
   }
 
 #define ONE(name) name
+#define FOUR(name) name##_4
 #define SIXTEEN(name) name##_16
 DEFINE_FORMATS(ONE, float, uint, as_float, as_uint, as_int, convert_int_rte, convert_float)
+DEFINE_FORMATS(FOUR, float4, uint4, as_float4, as_uint4, as_int4, convert_int4_rte, convert_float4)
 DEFINE_FORMATS(SIXTEEN, float16, uint16, as_float16, as_uint16, as_int16, convert_int16_rte, convert_float16)
 
 // The table. Columns of a row:
@@ -143,9 +145,11 @@ DEFINE_FORMATS(SIXTEEN, float16, uint16, as_float16, as_uint16, as_int16, conver
 #define LARGEST_OF(TYPE) ELEMENT(TYPE, TAKE_LARGEST)
 #define NAN_CODE_OF(TYPE) ELEMENT(TYPE, TAKE_NAN_CODE)
 #define DECODE(TYPE) JOIN(decode_, ELEMENT(TYPE, TAKE_NAME))
+#define DECODE_4(TYPE) JOIN(DECODE(TYPE), _4)
 #define DECODE_16(TYPE) JOIN(DECODE(TYPE), _16)
 #define DECODE_FINITE(TYPE) JOIN(decode_, ELEMENT(TYPE, TAKE_FINITE))
 #define ENCODE(TYPE) JOIN(encode_, ELEMENT(TYPE, TAKE_NAME))
+#define ENCODE_4(TYPE) JOIN(ENCODE(TYPE), _4)
 #define ENCODE_16(TYPE) JOIN(ENCODE(TYPE), _16)
 #define ROUND_16(TYPE) JOIN(JOIN(round_, ELEMENT(TYPE, TAKE_NAME)), _16)
 #define DECODE_WEIGHTS(TYPE) ELEMENT(TYPE, TAKE_WEIGHTS)
@@ -240,6 +244,22 @@ static inline uint load_bits_32(__global const uchar* data, ulong index) { retur
 #define load_floats16(TYPE, data, index) \
   DECODE_16(TYPE)(convert_uint16(LOAD_HELD(TYPE)((__global const HELD(TYPE)*)(data) + (index))))
 
+/// Four elements of 16 or 32 bits from `index` on as f32, read at once: they must lie at a multiple of their size, so must those that
+/// store_elements4 stores.
+#define four_16 ushort4
+#define four_32 uint4
+#define load_floats4(TYPE, data, index) \
+  DECODE_4(TYPE)(convert_uint4(*(__global const JOIN(four_, BITS_OF(TYPE))*)((__global const HELD(TYPE)*)(data) + (index))))
+
+/// Where rows begin, in elements: four columns from a multiple of four on are one access if this is a multiple of four.
+#define PLACES(TYPE, data, at, ld) ((ulong)(data) / sizeof(HELD(TYPE)) | (at) | (ld))
+/// Four elements from `index` on, of which `count` are there; the others are zeros. together: they are one access.
+#define load_up_to_4(TYPE, data, index, count, together)                                                                 \
+  ((together) && (count) >= 4 ? load_floats4(TYPE, data, index)                                                          \
+                              : (float4)(LOAD_IF_(TYPE, data, index, count, 0), LOAD_IF_(TYPE, data, index, count, 1), \
+                                         LOAD_IF_(TYPE, data, index, count, 2), LOAD_IF_(TYPE, data, index, count, 3)))
+#define LOAD_IF_(TYPE, data, index, count, i) ((i) < (count) ? load_element(TYPE, data, (index) + (i)) : 0.0f)
+
 // PoCL makes sixteen stores of vstore16, since an element's alignment is all that it may count on; where the compiler is clang (which
 // CACHE_BUILTINS says) a vector of that alignment is one store.
 #ifdef CACHE_BUILTINS
@@ -264,6 +284,12 @@ static inline void store_held_32(__global uchar* data, ulong index, uint16 bits)
   vstore16(as_float16(bits), 0, (__global float*)data + index);
 }
 
-/// Stores one element of whole bytes, and sixteen.
+static inline void store_four_16(__global uchar* data, ulong index, uint4 bits) {
+  *(__global ushort4*)((__global ushort*)data + index) = convert_ushort4(bits);
+}
+static inline void store_four_32(__global uchar* data, ulong index, uint4 bits) { *(__global uint4*)((__global uint*)data + index) = bits; }
+
+/// Stores one element of whole bytes, four and sixteen.
 #define store_element(TYPE, data, index, value) JOIN(store_bits_, BITS_OF(TYPE))(data, index, ENCODE(TYPE)(value))
+#define store_elements4(TYPE, data, index, value) JOIN(store_four_, BITS_OF(TYPE))(data, index, ENCODE_4(TYPE)(value))
 #define store_elements16(TYPE, data, index, value) JOIN(store_held_, BITS_OF(TYPE))(data, index, ENCODE_16(TYPE)(value))

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// lanes.cl: the one work-group of the small kernels between products (choose_experts.cl, schedule.cl, sort_rows.cl).
+// lanes.cl: what the work-items of a work-group find out together, in the small kernels between products (activate.cl, choose_experts.cl,
+// quantize.cl, schedule.cl, sort_rows.cl). Set by the including file or the host: LANES, how many they are, a power of two; PTX_SM_80.
 // One work-item waits for nobody; PoCL 3.1 goes wrong where a work-group returns before a barrier.
 #if LANES > 1
 #define SYNC(fence) barrier(fence)
@@ -21,4 +22,23 @@ static inline long sum_before(__local long* sums, int lane, int lanes, long valu
   }
   *all = sums[lanes - 1];
   return sums[lane] - value;
+}
+
+/// The largest of what the lanes have given as `value`. All lanes call it; values: LANES of them.
+static inline uint largest_of_lanes(__local uint* values, int lane, uint value) {
+#if LANES == 32 && defined(PTX_SM_80)
+  uint all;  // The work-group is a warp.
+  asm volatile("redux.sync.max.u32 %0, %1, 0xffffffff;" : "=r"(all) : "r"(value));
+  value = all;
+#elif LANES > 1
+  SYNC(CLK_LOCAL_MEM_FENCE);  // The values before these have been read.
+  values[lane] = value;
+  SYNC(CLK_LOCAL_MEM_FENCE);
+  for (int lanes = LANES / 2; lanes > 0; lanes /= 2) {
+    if (lane < lanes) values[lane] = max(values[lane], values[lane + lanes]);
+    SYNC(CLK_LOCAL_MEM_FENCE);
+  }
+  value = values[0];
+#endif
+  return value;
 }

@@ -3,7 +3,7 @@
 // One work-group makes one group of the grid: largest magnitude (as bits: no rounding, NaN found), scale, codes.
 //
 // Tunable       usual    values       meaning
-// LANES         1        1 32 64 128  work-items a work-group; 1 works on vectors of 16
+// LANES         1        1 to 64      work-items a work-group; 1 works on vectors of 16, more on four columns each
 // Set by the host: those of quantizer.cl, and
 // SCALE_TYPE    1     1 6      scales are stored as f32, e8m0
 // GIVEN_ROWS, GIVEN_COLS       scales are read, of so many rows and columns each; group_rows and group_cols then only share out the work
@@ -11,6 +11,7 @@
 // Local memory: LANES * 4 B = 4 B as usual.
 #include "quantizer.cl"
 #include "scheduled.cl"
+#include "lanes.cl"
 
 #ifdef GIVEN_ROWS
 #define QUOTIENT_OF quotient_by_given
@@ -39,6 +40,7 @@ void quantize(PARAMETERS(QUANTIZE_LIST) SCHEDULED_ARGS) {
 #if LANES > 1
   __local uint partial[LANES];
   const int lane = (int)get_local_id(0);
+  const bool together = (PLACES(SOURCE, x, x_at, ldx) | (ulong)q | q_at | ldq | (ulong)first_col) % 4 == 0;
 #endif
   if (first_col >= k) return;
   const int cols = min(group_cols, k - first_col);
@@ -57,21 +59,13 @@ void quantize(PARAMETERS(QUANTIZE_LIST) SCHEDULED_ARGS) {
     }
     const uint amax = largest_bits(wide);
 #else
-    uint amax = 0u;
+    uint4 wide = (uint4)(0u);
     for (int row = 0; row < rows; ++row) {
       const ulong at = x_at + (ulong)(first_row + row) * ldx + (ulong)first_col;
-      for (int col = lane; col < cols; col += LANES) {
-        amax = max(amax, as_uint(load_element(SOURCE, x, at + (ulong)col)) & 0x7fffffffu);
-      }
+      for (int col = 4 * lane; col < cols; col += 4 * LANES)
+        wide = max(wide, as_uint4(load_up_to_4(SOURCE, x, at + (ulong)col, cols - col, together)) & (uint4)(0x7fffffffu));
     }
-    barrier(CLK_LOCAL_MEM_FENCE);  // What the band before has left was read.
-    partial[lane] = amax;
-    barrier(CLK_LOCAL_MEM_FENCE);
-    for (int half_lanes = LANES / 2; half_lanes > 0; half_lanes /= 2) {
-      if (lane < half_lanes) partial[lane] = max(partial[lane], partial[lane + half_lanes]);
-      barrier(CLK_LOCAL_MEM_FENCE);
-    }
-    amax = partial[0];
+    const uint amax = largest_of_lanes(partial, lane, max(max(wide.x, wide.y), max(wide.z, wide.w)));
 #endif
     const float scale = STORED_SCALE(SCALE_TYPE, scale_of_bits(amax, floor_bits));
     const bool finite = amax < 0x7f800000u;
@@ -98,15 +92,17 @@ void quantize(PARAMETERS(QUANTIZE_LIST) SCHEDULED_ARGS) {
         for (col = cols; col < k_fill - first_col; ++col) out[col] = (uchar)0;
       }
 #else
-      int col = lane;
-      if (quick) {
-        for (; col < cols; col += LANES) {
-          out[col] = (uchar)ENCODE(CODE)(quotient(load_element(SOURCE, x, at + (ulong)col), scale, reciprocal));
+      for (int col = 4 * lane; col < cols; col += 4 * LANES) {
+        const float4 v = load_up_to_4(SOURCE, x, at + (ulong)col, cols - col, together);
+        if (quick && together && cols - col >= 4) {
+          *(__global uchar4*)(out + col) = convert_uchar4(ENCODE_4(CODE)(quotient_4(v, scale, reciprocal)));
+        } else {
+          const uchar codes[4] = {CODE_HERE(v.x), CODE_HERE(v.y), CODE_HERE(v.z), CODE_HERE(v.w)};
+          for (int i = 0; i < min(4, cols - col); ++i) out[col + i] = codes[i];
         }
       }
-      for (; col < cols; col += LANES) out[col] = CODE_HERE(load_element(SOURCE, x, at + (ulong)col));
       if (last) {
-        for (col = cols + lane; col < k_fill - first_col; col += LANES) out[col] = (uchar)0;
+        for (int col = cols + lane; col < k_fill - first_col; col += LANES) out[col] = (uchar)0;
       }
 #endif
     }

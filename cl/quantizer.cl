@@ -128,6 +128,7 @@ static inline bool in_reach(float scale) { return as_uint(scale) - 1u < 0x7f7fff
 static inline bool in_reach(float scale) { return false; }
 #endif
 static inline float quotient(float x, float scale, float reciprocal) { QUOTIENT(float, uint, as_float, as_uint) }
+static inline float4 quotient_4(float4 x, float scale, float reciprocal) { QUOTIENT(float4, uint4, as_float4, as_uint4) }
 static inline float16 quotient_16(float16 x, float scale, float reciprocal) {
   QUOTIENT(float16, uint16, as_float16, as_uint16)
 }

@@ -15,7 +15,7 @@ std::shared_ptr<backend::Combine> Device::create_combine(const backend::CombineD
   expect_countable("rows of x", desc.rows);
   expect_countable("slots of tokens", Size(desc.tokens) * desc.top_k);
   expect_fits(f, "x", Size(desc.rows) * desc.x_ld * numerics::size_of(desc.x));
-  const std::int64_t width = f.prefers_vectors() ? 16 : 1, lanes = lanes_of(f, 128);
+  const std::int64_t width = f.prefers_vectors() ? 16 : 4, lanes = lanes_of(f, 128);
   Defines defines = device_defines(f);
   defines["WIDTH"] = std::to_string(width);
   defines["X_TYPE"] = kernel_number(desc.x);

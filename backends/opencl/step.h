@@ -190,6 +190,9 @@ Defines quantizer_defines(const Features& features, backend::DType source, backe
 /// The compiler's options for cl/quantizer.cl: where the device's division was seen to be exact with one, that one.
 std::string quantizer_options(const Features& features);
 
+/// Work-items of a work-group whose work-items take four columns each: those of a scale group of 128.
+constexpr std::uint64_t kLanesOfFours = 32;
+
 /// Work-items of a work-group that share a row: the largest power of two up to `most` that the device takes, or one,
 /// where vectors are preferred.
 std::int64_t lanes_of(const Features& features, std::uint64_t most);

@@ -11,7 +11,7 @@ using numerics::Size;
 
 std::unique_ptr<Step> activate_step(const backend::ActivateDesc& desc, const Features& features, const Place& gate,
                                     const Place& up, const Place& y, const Place& scales) {
-  const std::int64_t lanes = lanes_of(features, 64), rows_of_each = std::max<std::int64_t>(desc.rows, 1);
+  const std::int64_t lanes = lanes_of(features, kLanesOfFours), rows_of_each = std::max<std::int64_t>(desc.rows, 1);
   const std::int64_t stacked = desc.grouping == backend::Grouping::masked ? desc.matrices : 1;
   expect_countable("columns", desc.cols);
   expect_countable("rows", desc.rows);
@@ -41,9 +41,9 @@ std::unique_ptr<Step> activate_step(const backend::ActivateDesc& desc, const Fea
     bind<ActivateArg::ldy>(kernel, desc.y_ld);
     bind<ActivateArg::lds>(kernel, desc.scale.ld);
   };
-  // Work-groups take units in turn, so that rows which nobody has cost next to nothing.
-  const std::int64_t most = features.compute_units * (lanes == 1 ? 8 : 64);
+  // Work-groups take rows in turn, so that rows which nobody has cost next to nothing.
   const std::int64_t groups = group_cols == 0 ? 1 : numerics::ceil_div(desc.cols, group_cols);
+  const std::int64_t most = numerics::ceil_div(features.compute_units * (lanes == 1 ? 8 : 32), groups);
   const auto run = [=](cl::Kernel& kernel, Call& call) {
     bind<ActivateArg::rows>(kernel, call.m);
     bind_memory<ActivateArg::gate>(kernel, call.at(gate), numerics::size_of(desc.x));
@@ -51,7 +51,7 @@ std::unique_ptr<Step> activate_step(const backend::ActivateDesc& desc, const Fea
     bind_memory<ActivateArg::y>(kernel, call.at(y), numerics::size_of(desc.y));
     bind_memory<ActivateArg::scales>(kernel, call.at(scales), 4);
     bind_memory<ActivateArg::counts>(kernel, call.at({Source::matrix_rows, 0}), 4);
-    call.launch(kernel, std::min((Size(call.m) * stacked * groups).value(), most), 1, lanes);
+    call.launch(kernel, groups, std::min((Size(call.m) * stacked).value(), most), lanes);
   };
   // The same options for every type of y: they say how divisions round, and codes are those of the f32 values.
   return std::make_unique<KernelStep>("activate D", "activate.cl", "activate", std::move(defines),

@@ -12,7 +12,7 @@ namespace {
 std::unique_ptr<Step> quantizing_step(const backend::QuantizeDesc& desc, const Features& f, const Place& x,
                                       const Place& codes, const Place& scales, std::int64_t fill,
                                       const PlanContext* of) {
-  const std::int64_t lanes = lanes_of(f, 64);
+  const std::int64_t lanes = lanes_of(f, kLanesOfFours);
   // What a work-group does: a scale group, or a share of one that is given.
   numerics::ScaleGrid work = desc.scale.grid;
   Defines defines = quantizer_defines(f, desc.x, desc.code, desc.quantizer);
