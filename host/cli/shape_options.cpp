@@ -152,8 +152,6 @@ Measured ShapeOptions::layers() const {
     }
   } catch (const std::invalid_argument& error) {
     usage("--model: {}", error.what());
-  } catch (const std::runtime_error& error) {
-    fail(ExitStatus::bad_input, "{}", error.what());
   }
   if (!checkpoint_.empty()) {
     Measured more =

@@ -314,11 +314,7 @@ class TuneCommand final : public Command {
     const tuning::Space space = space_of(problem);
     const tuned::Key key = tuning::key_of(product, device_, space);
     std::optional<tuned::Table> table;
-    try {
-      if (saves) table = tuning::read_table(folder_, key);
-    } catch (const std::runtime_error& error) {
-      fail(ExitStatus::bad_input, "{}", error.what());
-    }
+    if (saves) table = tuning::read_table(folder_, key);
     if (const boost::json::object* ours = table && !redo_ ? tuning::known(*table, product, device_) : nullptr) {
       winners_.remember(problem.m, tuning::configuration_of(*ours));
       report.known(problem, *ours);
@@ -350,11 +346,7 @@ class TuneCommand final : public Command {
     if (!saves) return;
     tuned::Table entries;
     entries.set(product.entry, tuning::member_of(product, device_, space, found));
-    try {
-      tuning::merge_into(folder_, key, entries);
-    } catch (const std::runtime_error& error) {
-      fail(ExitStatus::bad_input, "{}", error.what());
-    }
+    tuning::merge_into(folder_, key, entries);
   }
 
   tuning::Space space_of(const report::Problem& problem) const {

@@ -7,6 +7,9 @@
 namespace ironcl::tuning {
 namespace {
 
+using checkpoint::Error;
+using checkpoint::ErrorKind;
+
 // Sources: the models' published config.json files.
 
 /// A decoder with grouped-query attention, heads of 128, and a dense MLP or experts.
@@ -123,17 +126,16 @@ ModelConfig known_model(std::string_view name) {
 
 ModelConfig read_model_config(const std::filesystem::path& file) {
   constexpr std::int64_t kLargest = 1 << 30;  // so that no sum of three products of two of them overflows
-  const boost::json::value value = checkpoint::read_json(file);
-  if (!value.is_object()) throw std::runtime_error(file.string() + ": is not a JSON object");
-  const auto* text_config = value.as_object().if_contains("text_config");  // of a multi-modal model
+  const boost::json::object whole = checkpoint::read_object(file);
+  const auto* text_config = whole.if_contains("text_config");  // of a multi-modal model
   const boost::json::object& object =
-      text_config != nullptr && text_config->is_object() ? text_config->as_object() : value.as_object();
+      text_config != nullptr && text_config->is_object() ? text_config->as_object() : whole;
   const auto field = [&](const char* name) -> std::int64_t {
     const boost::json::value* found = object.if_contains(name);
     if (found == nullptr || found->is_null()) return 0;
     if (!found->is_int64() || found->as_int64() < 0 || found->as_int64() > kLargest)
-      throw std::runtime_error(fmt::format("{}: '{}' is {}, expected a size of at most {}", file.string(), name,
-                                           boost::json::serialize(*found), kLargest));
+      throw Error(ErrorKind::config, file, "", "'{}' is {}, expected a size of at most {}", name,
+                  boost::json::serialize(*found), kLargest);
     return found->as_int64();
   };
   ModelConfig model;
@@ -153,8 +155,8 @@ ModelConfig read_model_config(const std::filesystem::path& file) {
   model.qk_nope_head_dim = field("qk_nope_head_dim");
   model.qk_rope_head_dim = field("qk_rope_head_dim");
   model.v_head_dim = field("v_head_dim");
-  if (model.hidden_size == 0) throw std::runtime_error(file.string() + ": 'hidden_size' is missing");
-  if (model.num_attention_heads == 0) throw std::runtime_error(file.string() + ": 'num_attention_heads' is missing");
+  if (model.hidden_size == 0) throw Error(ErrorKind::config, file, "", "'hidden_size' is missing");
+  if (model.num_attention_heads == 0) throw Error(ErrorKind::config, file, "", "'num_attention_heads' is missing");
   if (model.num_key_value_heads == 0) model.num_key_value_heads = model.num_attention_heads;
   if (model.head_dim == 0) model.head_dim = model.hidden_size / model.num_attention_heads;
   return model;

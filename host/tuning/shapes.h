@@ -40,7 +40,7 @@ std::vector<std::string> known_models();
 /// listing the names.
 ModelConfig known_model(std::string_view name);
 
-/// The configuration in a checkpoint's config.json. Throws std::runtime_error naming the file and the missing field.
+/// The configuration in a checkpoint's config.json. Throws checkpoint::Error naming the file and the missing field.
 ModelConfig read_model_config(const std::filesystem::path& file);
 
 /// The layers of a model split over `tp` devices: projections into heads and into the MLP split N, projections back

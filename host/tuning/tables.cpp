@@ -7,11 +7,14 @@
 #include <iterator>
 #include <mutex>
 
+#include "host/checkpoint/error.h"
 #include "host/report/file.h"
 
 namespace ironcl::tuning {
 namespace {
 
+using checkpoint::Error;
+using checkpoint::ErrorKind;
 namespace fs = std::filesystem;
 namespace interprocess = boost::interprocess;
 
@@ -34,15 +37,14 @@ fs::path path_of(const fs::path& folder, const tuned::Key& key) {
 std::optional<tuned::Table> read_file(const fs::path& path) {
   std::error_code error;
   if (!fs::exists(path, error)) return std::nullopt;
-  if (!fs::is_regular_file(path, error)) throw std::runtime_error(path.string() + ": is not a regular file");
+  if (!fs::is_regular_file(path, error)) throw Error(ErrorKind::io, path, "", "is not a regular file");
   std::ifstream in(path, std::ios::binary);
   const std::string text{std::istreambuf_iterator<char>(in), {}};
-  if (!in) throw std::runtime_error(path.string() + ": cannot be read");
+  if (!in) throw Error(ErrorKind::io, path, "", "cannot be read");
   try {
     return tuned::Table::parse(text);
   } catch (const std::invalid_argument& what) {
-    throw std::runtime_error(path.string() + ": " + what.what() +
-                             "; correct it, move it away, or name another folder");
+    throw Error(ErrorKind::format, path, "", "{}; correct it, move it away, or name another folder", what.what());
   }
 }
 
@@ -55,10 +57,10 @@ std::optional<tuned::Table> read_table(const fs::path& folder, const tuned::Key&
 void merge_into(const fs::path& folder, const tuned::Key& key, const tuned::Table& entries) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) throw std::runtime_error(folder.string() + ": cannot be made: " + error.message());
+  if (error) throw Error(ErrorKind::io, folder, "", "cannot be made: {}", error.message());
   const fs::path lock_path = folder / ".lock";
   if (!std::ofstream(lock_path, std::ios::app))
-    throw std::runtime_error(lock_path.string() + ": cannot be written; tuned tables are merged under it");
+    throw Error(ErrorKind::io, lock_path, "", "cannot be written; tuned tables are merged under it");
   try {
     const std::lock_guard here(folder_mutex());
     interprocess::file_lock file(lock_path.c_str());
@@ -68,7 +70,7 @@ void merge_into(const fs::path& folder, const tuned::Key& key, const tuned::Tabl
     table.merge(entries);
     report::write_file(path, table.to_text());
   } catch (const interprocess::interprocess_exception& what) {
-    throw std::runtime_error(lock_path.string() + ": cannot be locked: " + what.what());
+    throw Error(ErrorKind::io, lock_path, "", "cannot be locked: {}", what.what());
   }
 }
 

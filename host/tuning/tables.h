@@ -9,13 +9,13 @@
 
 namespace ironcl::tuning {
 
-/// The table of a key in a folder; empty where there is no file. Throws std::runtime_error naming a file that is no
+/// The table of a key in a folder; empty where there is no file. Throws checkpoint::Error naming a file that is no
 /// table.
 std::optional<tuned::Table> read_table(const std::filesystem::path& folder, const tuned::Key& key);
 
 /// Merges `entries` over the key's file: under the folder's lock it is read again, merged, written aside and renamed.
 /// Whatever else the file has stays; its name, too, in either spelling, and a new one is as vLLM spells it. Makes the
-/// folder. Throws std::runtime_error with path and reason; the file is then as it was.
+/// folder. Throws checkpoint::Error or report::FileError; the file is then as it was.
 void merge_into(const std::filesystem::path& folder, const tuned::Key& key, const tuned::Table& entries);
 
 }  // namespace ironcl::tuning
