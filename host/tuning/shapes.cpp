@@ -57,25 +57,29 @@ using numerics::Score;
 /// (gpt-oss: MXFP4).
 struct ExpertsModel {
   std::string_view name;
-  std::int64_t experts, top_k, hidden, width, shared;
-  Score score;
-  bool bias;
-  std::int64_t groups, top_groups;
-  float scale;
-  bool gated;  ///< The shared expert.
+  std::int64_t hidden, width, shared;
+  bool gated;                 ///< The shared expert.
+  numerics::Routing routing;  ///< Whose router has a correction bias chooses groups by their two best.
 };
 
 constexpr std::array kExpertsModels = {
-    ExpertsModel{"deepseek-v3", 256, 8, 7168, 2048, 2048, Score::sigmoid, true, 8, 4, 2.5f, false},
-    ExpertsModel{"qwen3-30b-a3b", 128, 8, 2048, 768, 0, Score::softmax, false, 1, 1, 1, false},
-    ExpertsModel{"qwen3-235b-a22b", 128, 8, 4096, 1536, 0, Score::softmax, false, 1, 1, 1, false},
-    ExpertsModel{"qwen3-next-80b-a3b", 512, 10, 2048, 512, 512, Score::softmax, false, 1, 1, 1, true},
-    ExpertsModel{"minimax-m2", 256, 8, 3072, 1536, 0, Score::sigmoid, true, 1, 1, 1, false},
-    ExpertsModel{"mixtral-8x7b", 8, 2, 4096, 14336, 0, Score::softmax, false, 1, 1, 1, false},
-    ExpertsModel{"qwen3.8-flash-next", 512, 10, 2560, 640, 0, Score::softmax, false, 1, 1, 1, false},
-    ExpertsModel{"gpt-oss-120b", 128, 4, 2880, 2880, 0, Score::softmax, false, 1, 1, 1, false},
-    ExpertsModel{"gpt-oss-20b", 32, 4, 2880, 2880, 0, Score::softmax, false, 1, 1, 1, false},
+    ExpertsModel{"deepseek-v3", 7168, 2048, 2048, false, {256, 8, Score::sigmoid, 8, 4, 2.5f, true, true}},
+    ExpertsModel{"qwen3-30b-a3b", 2048, 768, 0, false, {128, 8, Score::softmax, 1, 1, 1, true}},
+    ExpertsModel{"qwen3-235b-a22b", 4096, 1536, 0, false, {128, 8, Score::softmax, 1, 1, 1, true}},
+    ExpertsModel{"qwen3-next-80b-a3b", 2048, 512, 512, true, {512, 10, Score::softmax, 1, 1, 1, true}},
+    ExpertsModel{"minimax-m2", 3072, 1536, 0, false, {256, 8, Score::sigmoid, 1, 1, 1, true, true}},
+    ExpertsModel{"mixtral-8x7b", 4096, 14336, 0, false, {8, 2, Score::softmax, 1, 1, 1, true}},
+    ExpertsModel{"qwen3.8-flash-next", 2560, 640, 0, false, {512, 10, Score::softmax, 1, 1, 1, true}},
+    ExpertsModel{"gpt-oss-120b", 2880, 2880, 0, false, {128, 4, Score::softmax, 1, 1, 1, true}},
+    ExpertsModel{"gpt-oss-20b", 2880, 2880, 0, false, {32, 4, Score::softmax, 1, 1, 1, true}},
 };
+
+template <class Models>
+std::vector<std::string> names_of(const Models& models) {
+  std::vector<std::string> names;
+  for (const auto& model : models) names.emplace_back(model.name);
+  return names;
+}
 
 std::int64_t split(std::int64_t size, std::int64_t tp, std::string_view model, const char* what) {
   if (tp < 1 || size % tp != 0)
@@ -111,11 +115,7 @@ bool has_dense_mlp(const boost::json::object& config, const Field& field) {
 
 }  // namespace
 
-std::vector<std::string> known_models() {
-  std::vector<std::string> names;
-  for (const ModelConfig& model : table()) names.push_back(model.name);
-  return names;
-}
+std::vector<std::string> known_models() { return names_of(table()); }
 
 ModelConfig known_model(std::string_view name) {
   for (const ModelConfig& model : table())
@@ -199,12 +199,7 @@ std::vector<LayerShape> layers_of(const ModelConfig& model, std::int64_t tp) {
   return layers;
 }
 
-std::vector<std::string> models_of_experts() {
-  std::vector<std::string> names;
-  names.reserve(std::size(kExpertsModels));
-  for (const ExpertsModel& model : kExpertsModels) names.emplace_back(model.name);
-  return names;
-}
+std::vector<std::string> models_of_experts() { return names_of(kExpertsModels); }
 
 layer::ExpertsForm experts_of(std::string_view name, std::int64_t tp, std::int64_t experts) {
   for (const ExpertsModel& model : kExpertsModels) {
@@ -212,19 +207,14 @@ layer::ExpertsForm experts_of(std::string_view name, std::int64_t tp, std::int64
     layer::ExpertsForm form;
     form.name = model.name;
     form.hidden = model.hidden;
-    form.routing = {.experts = experts > 0 ? experts : model.experts,
-                    .top_k = model.top_k,
-                    .score = model.score,
-                    .expert_groups = model.groups,
-                    .top_groups = model.top_groups,
-                    .scale = model.scale,
-                    .normalize = true,
-                    .best_of_two = model.bias};
-    if (form.routing.experts < model.top_k || form.routing.experts % model.groups != 0 ||
-        form.routing.experts / model.groups * model.top_groups < model.top_k)
+    form.routing = model.routing;
+    if (experts > 0) form.routing.experts = experts;
+    const numerics::Routing& routing = form.routing;
+    if (routing.experts < routing.top_k || routing.experts % routing.expert_groups != 0 ||
+        routing.experts / routing.expert_groups * routing.top_groups < routing.top_k)
       throw std::invalid_argument(fmt::format("{}: {} experts; {} per token are chosen in {} groups", name, experts,
-                                              model.top_k, model.groups));
-    form.correction_bias = model.bias;
+                                              routing.top_k, routing.expert_groups));
+    form.correction_bias = routing.best_of_two;
     form.shared_gate = model.gated;
     const layer::MatrixForm matrix{numerics::DType::e4m3fn, {numerics::DType::f32, {128, 128}}};
     form.experts = {form.routing.experts, split(model.width, tp, name, "the width of an expert"), matrix, matrix,
