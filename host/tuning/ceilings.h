@@ -31,7 +31,6 @@ struct Summary {
   std::size_t count = 0;
   double median = 0;
   double low = 0, high = 0;  ///< First and third quartile.
-  double best = 0;
 
   /// (high - low) / median: what a difference must exceed to mean something.
   double spread() const noexcept { return median > 0 ? (high - low) / median : 0; }
@@ -48,7 +47,7 @@ inline double quantile(const std::vector<double>& sorted, double q) {
 inline Summary summarize(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
-  return {values.size(), quantile(values, 0.5), quantile(values, 0.25), quantile(values, 0.75), values.front()};
+  return {values.size(), quantile(values, 0.5), quantile(values, 0.25), quantile(values, 0.75)};
 }
 
 }  // namespace ironcl::tuning

@@ -78,24 +78,30 @@ class Neighbourhood {
   std::map<std::pair<std::string, std::string>, std::set<double>> values_;
 };
 
-class Search {
- public:
-  Search(const Device& device, const report::Problem& problem, const Operands& operands, const Expected& expected,
-         const Space& space, WeightsPool& pool, const SearchSettings& settings)
-      : device_(device),
-        problem_(problem),
-        operands_(operands),
-        expected_(expected),
-        space_(space),
-        pool_(pool),
-        settings_(settings),
-        tried_(space.candidates.size(), false) {
-    start_ = now();
-    found_.rule_of_thumb = space.candidates[space.rule_of_thumb];
-    rotate_bytes_ = flops_of(problem) > kManyFlops ? 0 : settings.rotate_bytes;
-  }
+/// A candidate that was right, ready to run again.
+struct Live {
+  std::size_t index = 0;
+  double quick_ns = 0;
+  std::unique_ptr<Execution> execution;
+};
+
+/// One search: what search() was given, and how far it is.
+struct Search {
+  const Device& device_;
+  const report::Problem& problem_;
+  const Operands& operands_;
+  const Expected& expected_;
+  const Space& space_;
+  WeightsPool& pool_;
+  const SearchSettings& settings_;
+  std::vector<bool> tried_ = std::vector<bool>(space_.candidates.size());
+  std::vector<Live> live_{};  ///< Fastest first.
+  double start_ = now(), trial_seconds_ = 0;
+  std::size_t trials_ = 0;
+  Found found_{};
 
   Found run() {
+    found_.rule_of_thumb = space_.candidates[space_.rule_of_thumb];
     if (!stopped()) try_one(space_.rule_of_thumb, "rule of thumb");
     for (const Configuration& start : settings_.starts) {
       const auto at = std::find(space_.candidates.begin(), space_.candidates.end(), start);
@@ -112,14 +118,6 @@ class Search {
     found_.seconds = elapsed();
     return std::move(found_);
   }
-
- private:
-  /// A candidate that was right, ready to run again.
-  struct Live {
-    std::size_t index = 0;
-    double quick_ns = 0;
-    std::unique_ptr<Execution> execution;
-  };
 
   double now() const { return settings_.now ? settings_.now() : report::now_ns() * 1e-9; }
   double elapsed() const { return now() - start_; }
@@ -179,7 +177,8 @@ class Search {
     report::Problem problem = problem_;
     problem.options = configuration.options;
     problem.options.emplace_back("variant", configuration.variant);
-    layer::ExecutionSettings settings{rotate_bytes_, &pool_, configuration.layout};
+    const std::uint64_t rotate_bytes = flops_of(problem) > kManyFlops ? 0 : settings_.rotate_bytes;
+    layer::ExecutionSettings settings{rotate_bytes, &pool_, configuration.layout};
     if (settings.layout.empty()) settings.layout = to_text(configuration);
     auto execution = std::make_unique<Execution>(device_, problem, operands_, settings);
     if (static_cast<numerics::AccuracyClass>(execution->plan().info().accuracy_class) > problem_.weakest_accuracy)
@@ -294,20 +293,6 @@ class Search {
     found_.winner = space_.candidates[winner->index];
     found_.any = true;
   }
-
-  const Device& device_;
-  const report::Problem& problem_;
-  const Operands& operands_;
-  const Expected& expected_;
-  const Space& space_;
-  WeightsPool& pool_;
-  const SearchSettings& settings_;
-  std::vector<bool> tried_;
-  std::vector<Live> live_;  ///< Fastest first.
-  std::uint64_t rotate_bytes_ = 0;
-  double start_ = 0, trial_seconds_ = 0;
-  std::size_t trials_ = 0;
-  Found found_;
 };
 
 }  // namespace
@@ -324,7 +309,7 @@ std::size_t Found::count(Outcome outcome) const {
 
 Found search(const Device& device, const report::Problem& problem, const Operands& operands, const Expected& expected,
              const Space& space, WeightsPool& pool, const SearchSettings& settings) {
-  return Search(device, problem, operands, expected, space, pool, settings).run();
+  return Search{device, problem, operands, expected, space, pool, settings}.run();
 }
 
 }  // namespace ironcl::tuning
