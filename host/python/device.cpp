@@ -9,8 +9,6 @@
 #include <bit>
 #include <new>
 
-#include "host/python/log.h"
-
 namespace ironcl::python {
 namespace {
 

@@ -14,6 +14,18 @@
 
 namespace ironcl::python {
 
+/// An operand as Python names it: where it begins in host memory, which the caller holds.
+using Address = std::uintptr_t;
+inline std::span<std::byte> bytes_at(Address address, std::uint64_t count) {
+  return {reinterpret_cast<std::byte*>(address), count};
+}
+
+/// A block of Python's: rows and columns, 0 for all.
+using Block = std::pair<std::uint32_t, std::uint32_t>;
+
+/// One line for logging.getLogger("ironcl"), from any thread; lost where the interpreter is on its way out.
+void log_line(std::string_view line);
+
 /// Every plugin beside libironcl, found at the first call. Never destroyed: at exit Python's objects go in any order.
 Registry& registry();
 

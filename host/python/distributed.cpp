@@ -77,8 +77,8 @@ class Spread {
     const nb::gil_scoped_release release;
     linear_ = std::make_unique<ranks::Linear>(group_, device.device(), whole, choices);
   }
-  void run(std::int64_t m, std::uintptr_t x, std::size_t x_bytes, std::uintptr_t d, std::size_t d_bytes) {
-    linear_->run(m, {reinterpret_cast<const std::byte*>(x), x_bytes}, {reinterpret_cast<std::byte*>(d), d_bytes});
+  void run(std::int64_t m, Address x, std::size_t x_bytes, Address d, std::size_t d_bytes) {
+    linear_->run(m, bytes_at(x, x_bytes), bytes_at(d, d_bytes));
   }
   std::string ranges() const { return linear_->shards().text(); }
 
@@ -91,17 +91,12 @@ class Spread {
 }  // namespace
 
 void add_distributed(nb::module_& module) {
-  using Address = std::uintptr_t;
   nb::class_<Spread>(module, "Spread")
       .def(nb::new_([](nb::object python, const std::shared_ptr<Device>& device, Address weight,
                        std::uint64_t weight_bytes, Address scale, std::uint64_t scale_bytes, Address bias,
                        std::uint64_t bias_bytes, std::int64_t m, std::int64_t n, std::int64_t k, ironcl_dtype x,
                        ironcl_dtype code, ironcl_dtype scale_type, ironcl_dtype bias_type, ironcl_dtype out,
-                       std::pair<std::uint32_t, std::uint32_t> block, bool row, bool ragged, int chunks,
-                       double timeout) {
-        const auto bytes = [](Address at, std::uint64_t count) {
-          return std::span(reinterpret_cast<const std::byte*>(at), count);
-        };
+                       Block block, bool row, bool ragged, int chunks, double timeout) {
         const Scale grid{scale_type, block.first, block.second};
         const ranks::Whole whole{{.m = m,
                                   .n = n,
@@ -117,9 +112,9 @@ void add_distributed(nb::module_& module) {
                                   .k = k,
                                   .dtype = code,
                                   .scale = grid,
-                                  .data = bytes(weight, weight_bytes),
-                                  .scales = bytes(scale, scale_bytes)},
-                                 bytes(bias, bias_bytes)};
+                                  .data = bytes_at(weight, weight_bytes),
+                                  .scales = bytes_at(scale, scale_bytes)},
+                                 bytes_at(bias, bias_bytes)};
         return std::make_shared<Spread>(
             std::move(python), *device, whole,
             ranks::Choices{

@@ -12,7 +12,6 @@
 #include <nanobind/stl/vector.h>
 
 #include "host/python/device.h"
-#include "host/python/log.h"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -34,10 +33,8 @@ void log_line(std::string_view line) {
 namespace {
 
 using Release = nb::call_guard<nb::gil_scoped_release>;
-using Address = std::uintptr_t;
 
-const void* at(Address address) { return reinterpret_cast<const void*>(address); }
-void* to(Address address) { return reinterpret_cast<void*>(address); }
+void* at(Address address) { return reinterpret_cast<void*>(address); }
 
 /// ironcl.Error, or the class of its status.
 void raise(const std::exception_ptr& exception, void*) {
@@ -51,10 +48,7 @@ void raise(const std::exception_ptr& exception, void*) {
   }
 }
 
-/// A block of Python's: rows and columns, 0 for all.
-Scale scale_of(ironcl_dtype type, std::pair<std::uint32_t, std::uint32_t> block) {
-  return {type, block.first, block.second};
-}
+Scale scale_of(ironcl_dtype type, Block block) { return {type, block.first, block.second}; }
 
 /// What an array says of itself by DLPack or the buffer protocol: address, code, bits, device, shape, whether it is
 /// tight and row major, whether it may be written.
@@ -104,29 +98,22 @@ nb::tuple layer_row(const Layer& layer) {
                         layer.problem_text(), info.bytes);
 }
 
-}  // namespace
-}  // namespace ironcl::python
-
-NB_MODULE(_core, module) {
-  using namespace ironcl;
-  using ironcl::python::Address;
-  using ironcl::python::Release;
+void add_core(nb::module_& module) {
   nb::set_leak_warnings(false);  // a handle in a global is no leak: the registry outlives every object
-  nb::register_exception_translator(ironcl::python::raise);
+  nb::register_exception_translator(raise);
 
-  module.def("look", ironcl::python::look, "array"_a);
-  module.def("devices", ironcl::python::devices);
-  module.def("report", ironcl::python::report);
+  module.def("look", look, "array"_a);
+  module.def("devices", devices);
+  module.def("report", report);
 
-  nb::class_<python::Device>(module, "Device")
-      .def_static("open", &python::Device::open, "uri"_a, Release())
-      .def_prop_ro("uri", [](const python::Device& d) { return d.device().uri(); })
-      .def_prop_ro("name", [](const python::Device& d) { return d.device().name(); })
+  nb::class_<Device>(module, "Device")
+      .def_static("open", &Device::open, "uri"_a, Release())
+      .def_prop_ro("uri", [](const Device& d) { return d.device().uri(); })
+      .def_prop_ro("name", [](const Device& d) { return d.device().name(); })
       .def(
           "supports",
-          [](const python::Device& d, std::int64_t m, std::int64_t n, std::int64_t k, ironcl_dtype x,
-             ironcl_dtype code, ironcl_dtype weight, std::pair<std::uint32_t, std::uint32_t> block, ironcl_dtype out,
-             std::uint32_t accuracy) {
+          [](const Device& d, std::int64_t m, std::int64_t n, std::int64_t k, ironcl_dtype x, ironcl_dtype code,
+             ironcl_dtype weight, Block block, ironcl_dtype out, std::uint32_t accuracy) {
             GemmDesc desc{.m = m,
                           .n = n,
                           .k = k,
@@ -136,19 +123,18 @@ NB_MODULE(_core, module) {
                           .d = out,
                           .weakest_accuracy = accuracy,
                           .a_scale = {IRONCL_F32, 1, block.second},
-                          .b_scale = python::scale_of(IRONCL_F32, block)};
+                          .b_scale = scale_of(IRONCL_F32, block)};
             const Support answer = d.device().supports(desc);
             return std::pair(static_cast<bool>(answer), answer.text);
           },
           Release());
 
-  nb::class_<python::Linear>(module, "Linear")
-      .def(nb::new_([](std::shared_ptr<python::Device> device, Address weight, Address scale, std::int64_t n,
-                       std::int64_t k, std::uint32_t matrices, ironcl_dtype code, ironcl_dtype scale_type,
-                       std::pair<std::uint32_t, std::uint32_t> block, std::uint64_t weight_bytes,
-                       std::uint64_t scale_bytes, Address bias, ironcl_dtype bias_type, bool weight_only,
-                       bool power_of_two, std::uint32_t accuracy, bool gated) {
-        const Scale grid = python::scale_of(scale_type, block);
+  nb::class_<Linear>(module, "Linear")
+      .def(nb::new_([](std::shared_ptr<Device> device, Address weight, Address scale, std::int64_t n, std::int64_t k,
+                       std::uint32_t matrices, ironcl_dtype code, ironcl_dtype scale_type, Block block,
+                       std::uint64_t weight_bytes, std::uint64_t scale_bytes, Address bias, ironcl_dtype bias_type,
+                       bool weight_only, bool power_of_two, std::uint32_t accuracy, bool gated) {
+        const Scale grid = scale_of(scale_type, block);
         GemmDesc desc{.m = 1,
                       .n = n,
                       .k = k,
@@ -166,59 +152,55 @@ NB_MODULE(_core, module) {
                                   .matrices = matrices,
                                   .dtype = code,
                                   .scale = grid,
-                                  .data = {static_cast<const std::byte*>(python::at(weight)), weight_bytes},
-                                  .scales = {static_cast<const std::byte*>(python::at(scale)), scale_bytes}};
+                                  .data = bytes_at(weight, weight_bytes),
+                                  .scales = bytes_at(scale, scale_bytes)};
         const nb::gil_scoped_release release;
-        return std::make_shared<python::Linear>(std::move(device), std::move(desc), weights, python::at(bias), gated);
+        return std::make_shared<Linear>(std::move(device), std::move(desc), weights, at(bias), gated);
       }))
       .def(
           "run",
-          [](python::Linear& self, Address x, ironcl_dtype x_type, std::int64_t rows, Address out,
-             ironcl_dtype out_type, Address matrix_rows, bool torch, bool gated, python::Linear* down) {
-            self.run({python::at(x), x_type, rows, python::to(out), out_type,
-                      static_cast<const std::int32_t*>(python::at(matrix_rows)), torch, gated, down});
+          [](Linear& self, Address x, ironcl_dtype x_type, std::int64_t rows, Address out, ironcl_dtype out_type,
+             Address matrix_rows, bool torch, bool gated, Linear* down) {
+            self.run({at(x), x_type, rows, at(out), out_type, static_cast<const std::int32_t*>(at(matrix_rows)),
+                      torch, gated, down});
           },
           "x"_a, "x_type"_a, "rows"_a, "out"_a, "out_type"_a, "matrix_rows"_a = 0, "torch"_a = false,
           "gated"_a = false, "down"_a.none() = nb::none(), Release())
-      .def_prop_ro("n", [](const python::Linear& self) { return self.n(); })
-      .def_prop_ro("k", &python::Linear::k)
-      .def_prop_ro("device", &python::Linear::device)
-      .def_prop_ro("nbytes", &python::Linear::device_bytes)
-      .def_prop_ro("form", [](const python::Linear& self) { return std::string(self.info().form); })
+      .def_prop_ro("n", [](const Linear& self) { return self.n(); })
+      .def_prop_ro("k", &Linear::k)
+      .def_prop_ro("device", &Linear::device)
+      .def_prop_ro("nbytes", &Linear::device_bytes)
+      .def_prop_ro("form", [](const Linear& self) { return std::string(self.info().form); })
       .def_prop_ro("sizes",
-                   [](const python::Linear& self) {
+                   [](const Linear& self) {
                      const auto info = self.info();
                      return std::pair(info.data_bytes, info.scale_bytes);
                    })
       .def(
           "export",
-          [](const python::Linear& self, Address data, std::uint64_t data_bytes, Address scales,
-             std::uint64_t scale_bytes) {
-            self.export_to({static_cast<std::byte*>(python::to(data)), data_bytes},
-                           {static_cast<std::byte*>(python::to(scales)), scale_bytes});
+          [](const Linear& self, Address data, std::uint64_t data_bytes, Address scales, std::uint64_t scale_bytes) {
+            self.export_to(bytes_at(data, data_bytes), bytes_at(scales, scale_bytes));
           },
           Release());
 
   module.def(
       "quantize",
-      [](const std::shared_ptr<python::Device>& device, Address x, ironcl_dtype x_type, std::int64_t rows,
-         std::int64_t cols, ironcl_dtype code, std::pair<std::uint32_t, std::uint32_t> block, bool power_of_two,
-         Address codes, std::uint64_t code_bytes, Address scales, std::uint64_t scale_bytes) {
+      [](const std::shared_ptr<Device>& device, Address x, ironcl_dtype x_type, std::int64_t rows, std::int64_t cols,
+         ironcl_dtype code, Block block, bool power_of_two, Address codes, std::uint64_t code_bytes, Address scales,
+         std::uint64_t scale_bytes) {
         QuantizeDesc desc{
-            .rows = rows, .cols = cols, .x = x_type, .code = code, .scale = python::scale_of(IRONCL_F32, block)};
+            .rows = rows, .cols = cols, .x = x_type, .code = code, .scale = scale_of(IRONCL_F32, block)};
         desc.quantizer.scale_rounding = power_of_two ? IRONCL_SCALE_POWER_OF_TWO : IRONCL_SCALE_EXACT;
-        python::quantize(*device, desc, python::at(x), python::to(codes), code_bytes, python::to(scales),
-                         scale_bytes);
+        quantize(*device, desc, at(x), at(codes), code_bytes, at(scales), scale_bytes);
       },
       Release());
 
   nb::class_<Checkpoint>(module, "Checkpoint")
-      .def(nb::init<const std::string&, std::pair<std::uint32_t, std::uint32_t>>(), "path"_a,
-           "block"_a = std::pair(0, 0), Release())
+      .def(nb::init<const std::string&, Block>(), "path"_a, "block"_a = Block(), Release())
       .def("layers",
            [](const Checkpoint& self) {
              std::vector<nb::tuple> rows;
-             for (const Layer& layer : self.layers()) rows.push_back(python::layer_row(layer));
+             for (const Layer& layer : self.layers()) rows.push_back(layer_row(layer));
              return rows;
            })
       .def("expert_layers",
@@ -230,36 +212,40 @@ NB_MODULE(_core, module) {
            })
       .def(
           "linear",
-          [](const Checkpoint& self, const std::string& name, std::shared_ptr<python::Device> device,
+          [](const Checkpoint& self, const std::string& name, std::shared_ptr<Device> device,
              std::uint32_t accuracy) {
-            return std::make_shared<python::Linear>(std::move(device), self.layer(name), accuracy);
+            return std::make_shared<Linear>(std::move(device), self.layer(name), accuracy);
           },
           Release())
       .def(
           "experts",
-          [](const Checkpoint& self, const std::string& name, std::shared_ptr<python::Device> device,
-             std::int64_t tokens, ironcl_dtype type, std::uint32_t accuracy) {
-            return std::make_shared<python::Experts>(
+          [](const Checkpoint& self, const std::string& name, std::shared_ptr<Device> device, std::int64_t tokens,
+             ironcl_dtype type, std::uint32_t accuracy) {
+            return std::make_shared<Experts>(
                 std::move(device), self, name,
                 ExpertsChoices{.tokens = tokens, .x = type, .y = type, .weakest_accuracy = accuracy});
           },
           Release());
 
-  nb::class_<python::Experts>(module, "Experts")
+  nb::class_<Experts>(module, "Experts")
       .def(
           "run",
-          [](python::Experts& self, Address x, std::int64_t tokens, Address ids, Address weights, Address y,
-             bool torch) {
-            self.run(python::at(x), tokens, python::at(ids), python::at(weights), python::to(y), torch);
+          [](Experts& self, Address x, std::int64_t tokens, Address ids, Address weights, Address y, bool torch) {
+            self.run(at(x), tokens, at(ids), at(weights), at(y), torch);
           },
           Release())
-      .def_prop_ro("hidden", [](const python::Experts& self) { return self.info().hidden; })
-      .def_prop_ro("top_k", [](const python::Experts& self) { return self.info().top_k; })
-      .def_prop_ro("tokens", [](const python::Experts& self) { return self.choices().tokens; })
-      .def_prop_ro("device", &python::Experts::device);
+      .def_prop_ro("hidden", [](const Experts& self) { return self.info().hidden; })
+      .def_prop_ro("top_k", [](const Experts& self) { return self.info().top_k; })
+      .def_prop_ro("tokens", [](const Experts& self) { return self.choices().tokens; })
+      .def_prop_ro("device", &Experts::device);
 
-  python::add_distributed(module);
+  add_distributed(module);
 #ifdef IRONCL_PYTHON_JAX
-  python::add_jax(module);
+  add_jax(module);
 #endif
 }
+
+}  // namespace
+}  // namespace ironcl::python
+
+NB_MODULE(_core, module) { ironcl::python::add_core(module); }
