@@ -169,7 +169,7 @@ ReportRecord Registry::load(const Candidate& candidate, PluginRecord& record) {
     PluginOptions options;
     for (const auto& option : options_.plugin_options)
       if (option.plugin == now.plugin) options.emplace_back(option.key, option.value);
-    record.share = SharedPlugin::acquire(record.own_table, record.table, options, logger_);
+    record.share.acquire(record.own_table, record.table, options, logger_);
   });
   if (!loaded || !step(IRONCL_STEP_ENUMERATE, [&] { enumerate(record); })) {
     record.share.reset();

@@ -40,8 +40,8 @@ struct SharedPlugin::Entry {
   }
 };
 
-SharedPlugin SharedPlugin::acquire(const ironcl_plugin* source, const ironcl_plugin& table,
-                                   const PluginOptions& options, std::shared_ptr<Logger> logger) {
+void SharedPlugin::acquire(const ironcl_plugin* source, const ironcl_plugin& table, const PluginOptions& options,
+                           std::shared_ptr<Logger> logger) {
   // Never destroyed: no static destructor meets a driver.
   static auto& all_mutex = *new std::mutex;
   static auto& all = *new std::map<const ironcl_plugin*, Entry>;
@@ -78,10 +78,8 @@ SharedPlugin SharedPlugin::acquire(const ironcl_plugin* source, const ironcl_plu
     check(result);
   }
   ++entry.shares;
-  SharedPlugin share;
-  share.entry_ = &entry;
-  share.logger_ = std::move(logger);
-  return share;
+  entry_ = &entry;
+  logger_ = std::move(logger);
 }
 
 bool SharedPlugin::reset() noexcept {

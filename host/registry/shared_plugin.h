@@ -37,29 +37,20 @@ using PluginOptions = std::vector<std::pair<std::string, std::string>>;
 /// plugin wait for the outcome; those that want others do not.
 class SharedPlugin {
  public:
-  /// Loads `table` (complete, of `source`), or takes a share where that has happened: then `options` must be the
-  /// same. `logger` gets the plugin's lines for as long as this share lives. Throws Refused.
-  static SharedPlugin acquire(const ironcl_plugin* source, const ironcl_plugin& table, const PluginOptions& options,
-                              std::shared_ptr<Logger> logger);
-
   SharedPlugin() = default;
-  SharedPlugin(SharedPlugin&& other) noexcept
-      : entry_(std::exchange(other.entry_, nullptr)), logger_(std::move(other.logger_)) {}
-  SharedPlugin& operator=(SharedPlugin&& other) noexcept {
-    if (this != &other) {
-      reset();
-      entry_ = std::exchange(other.entry_, nullptr);
-      logger_ = std::move(other.logger_);
-    }
-    return *this;
-  }
+  SharedPlugin(const SharedPlugin&) = delete;
+  SharedPlugin& operator=(const SharedPlugin&) = delete;
   ~SharedPlugin() { reset(); }
+  /// Loads `table` (complete, of `source`), or takes a share where that has happened: then `options` must be the
+  /// same. `logger` gets the plugin's lines for as long as this share lives. Call it once. Throws Refused.
+  void acquire(const ironcl_plugin* source, const ironcl_plugin& table, const PluginOptions& options,
+               std::shared_ptr<Logger> logger);
   /// Gives the share back. True where that unloaded the plugin.
   bool reset() noexcept;
 
+ private:
   struct Entry;
 
- private:
   Entry* entry_ = nullptr;
   std::shared_ptr<Logger> logger_;
 };
