@@ -65,27 +65,20 @@ Quantizer parse_quantizer(std::string_view text, std::string_view word) {
   return {*floor, parts[1] == "exact" ? ScaleRounding::exact : ScaleRounding::power_of_two};
 }
 
-/// "MxK:KxN" into the problem; false where `word` does not look like one.
+/// "MxK:KxN" into the problem.
 void parse_shape(std::string_view word, Problem* problem) {
-  const auto sides = words::split(word, ':');
-  std::array<std::int64_t, 4> sizes{};
-  bool ok = sides.size() == 2;
-  for (std::size_t side = 0; ok && side < 2; ++side) {
-    const auto pair = words::split(sides[side], 'x');
-    ok = pair.size() == 2;
-    for (std::size_t i = 0; ok && i < 2; ++i) {
-      const auto size = parse_size(pair[i]);
-      ok = size.has_value();
-      if (ok) sizes[2 * side + i] = *size;
-    }
-  }
-  if (!ok) fail("'{}' is neither an option nor a shape MxK:KxN such as 16x1024:1024x3072", word);
-  if (sizes[1] != sizes[2])
-    fail("'{}' has K = {} on the left and {} on the right; they must be equal", word, sizes[1], sizes[2]);
-  if (sizes[1] == 0 || sizes[3] == 0) fail("'{}' has K or N of 0; only M may be 0", word);
-  problem->m = sizes[0];
-  problem->k = sizes[1];
-  problem->n = sizes[3];
+  std::string_view rest = word;
+  const auto size_before = [&rest](std::string_view mark) {
+    return parse_size(words::take_before(rest, mark).value_or(""));
+  };
+  const auto m = size_before("x"), k = size_before(":"), k_of_b = size_before("x"), n = parse_size(rest);
+  if (!m || !k || !k_of_b || !n)
+    fail("'{}' is neither an option nor a shape MxK:KxN such as 16x1024:1024x3072", word);
+  if (k != k_of_b) fail("'{}' has K = {} on the left and {} on the right; they must be equal", word, *k, *k_of_b);
+  if (k == 0 || n == 0) fail("'{}' has K or N of 0; only M may be 0", word);
+  problem->m = *m;
+  problem->k = *k;
+  problem->n = *n;
 }
 
 std::uint32_t to_u32(std::int64_t value) {
@@ -244,8 +237,9 @@ Problem parse_problem(std::string_view line) {
       if (!limit || !std::isfinite(*limit) || *limit < 0) fail("'{}' should be a finite number of at least 0", word);
       problem.activation_limit = *limit;
     } else if (key == "--accuracy") {
-      if (value != "f32" && value != "tensor14") fail("'{}': the classes are f32 and tensor14", word);
-      problem.weakest_accuracy = value == "f32" ? AccuracyClass::f32 : AccuracyClass::tensor14;
+      const auto accuracy = numerics::parse_accuracy(value);
+      if (!accuracy) fail("'{}': the classes are f32 and tensor14", word);
+      problem.weakest_accuracy = *accuracy;
     } else if (key == "--grouping") {
       const auto parts = words::split(value, ':');
       const std::int64_t count = parts.size() == 2 ? parse_size(parts[1]).value_or(0) : 0;
