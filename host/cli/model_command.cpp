@@ -244,8 +244,7 @@ class ModelCommand final : public Command {
 
   ExitStatus run_on(const ironcl::Device& device) {
     if (machines_) {
-      const std::string machines = report::to_text(json::parse(device.query("machines")));
-      json_.empty() || json_ == "-" ? report::print("{}\n", machines) : report::write_file(json_, machines);
+      deliver(json_.empty() ? "-" : json_, "", json::parse(device.query("machines")));
       return ExitStatus::ok;
     }
     if (!layers_.empty()) return run_layers(device);
@@ -327,13 +326,11 @@ class ModelCommand final : public Command {
     return ExitStatus::ok;
   }
 
+  /// Text makes room for a trace on the standard output.
   void emit(const json::value& report, const std::string& text) {
-    if (json_ == "-") {
-      report::print("{}\n", report::to_text(report));
-      return;
-    }
-    trace_ == "-" ? report::print_error_text(text) : report::print_text(text);
-    if (!json_.empty()) report::write_file(json_, report::to_text(report) + "\n");
+    const bool aside = trace_ == "-" && json_ != "-";
+    if (aside) report::print_error_text(text);
+    deliver(json_, aside ? "" : text, report);
   }
 
   ModelOptions options_;

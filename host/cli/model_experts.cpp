@@ -163,19 +163,18 @@ std::string experts_text(const json::object& report) {
                        {"time_ns", "modelled time", Kind::time},
                        {"bound", "bound", Kind::text},
                        {"mxu_percent", "MXU %", Kind::number}});
-  const auto add = [&](const std::string& program, const char* product, const json::object& of, const char* visits,
-                       const json::object& counts) {
-    table.add({program, product, counts.at(visits).to_number<std::int64_t>(),
-               of.at("steps").to_number<std::int64_t>(), number(counts, "weight_bytes"),
-               counts.at("rows_multiplied").to_number<std::int64_t>(), number(of, "time_us") * 1e3,
-               std::string(of.at("bound").as_string()), 100 * number(of, "mxu_utilisation")});
+  const auto add = [&](const json::value& program, const json::value& product, const json::object& of,
+                       const char* visits, const json::object& counts) {
+    table.add({program, product, counts.at(visits), of.at("steps"), counts.at("weight_bytes"),
+               counts.at("rows_multiplied"), number(of, "time_us") * 1e3, of.at("bound"),
+               100 * number(of, "mxu_utilisation")});
   };
   std::string refused;
   for (const json::value& item : report.at("programs").as_array()) {
     const json::object& program = item.as_object();
-    const std::string name(program.at("program").as_string());
+    const json::value& name = program.at("program");
     if (const json::value* reason = program.if_contains("refused")) {
-      refused += fmt::format("{}: {}\n", name, std::string(reason->as_string()));
+      refused += fmt::format("{}: {}\n", name.as_string().c_str(), reason->as_string().c_str());
       continue;
     }
     if (const json::value* layer = program.if_contains("layer")) {
@@ -184,7 +183,7 @@ std::string experts_text(const json::object& report) {
     }
     for (const json::value& product : program.at("products").as_array()) {
       const json::object& of = product.as_object();
-      add(name, of.at("product").as_string().c_str(), of, "visits", of.at("grouped").as_object());
+      add(name, of.at("product"), of, "visits", of.at("grouped").as_object());
     }
     const json::object& between = program.at("between").as_object();
     table.add(
