@@ -62,21 +62,18 @@ CLI::Option* add_block(CLI::App& app, const char* option, std::optional<numerics
       ->option_text("ROWSxCOLS");
 }
 
-KeyValues parse_key_values(const std::string& option, const std::vector<std::string>& texts) {
-  KeyValues pairs;
-  for (const std::string& text : texts) {
-    const auto pair = words::key_value(text);
-    if (!pair) usage("{} {}: write KEY=VALUE", option, text);
-    pairs.emplace_back(*pair);
-  }
-  return pairs;
-}
-
 CLI::Option* add_key_values(CLI::App& app, const char* option, KeyValues& pairs, const std::string& what) {
-  return add_parsed<std::vector<std::string>>(
-             app, option, pairs, what,
-             [option](const std::vector<std::string>& texts) { return parse_key_values(option, texts); })
-      ->option_text("KEY=VALUE");
+  using Texts = std::vector<std::string>;
+  const auto parse = [option](const Texts& texts) {
+    KeyValues parsed;
+    for (const std::string& text : texts) {
+      const auto pair = words::key_value(text);
+      if (!pair) usage("{} {}: write KEY=VALUE", option, text);
+      parsed.emplace_back(*pair);
+    }
+    return parsed;
+  };
+  return add_parsed<Texts>(app, option, pairs, what, parse)->option_text("KEY=VALUE");
 }
 
 CLI::Option* add_accuracy(CLI::App& app, std::vector<numerics::AccuracyClass>& classes, bool both) {

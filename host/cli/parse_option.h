@@ -60,9 +60,7 @@ CLI::Option* add_dtype(CLI::App& app, const char* option, T& type, const std::ve
 CLI::Option* add_block(CLI::App& app, const char* option, std::optional<numerics::ScaleGrid>& grid,
                        const std::string& what);
 
-/// KEY=VALUE texts of `option`. Throws CommandError usage.
-KeyValues parse_key_values(const std::string& option, const std::vector<std::string>& texts);
-/// An option for them, which may be repeated: --opt, for a backend.
+/// KEY=VALUE texts, of an option that may be repeated: --opt, for a backend.
 CLI::Option* add_key_values(CLI::App& app, const char* option, KeyValues& pairs, const std::string& what);
 
 /// --accuracy f32|tensor14, with `both` also both, which are f32 and tensor14 in this order. IRONCL_ACCURACY is its

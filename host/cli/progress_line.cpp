@@ -12,17 +12,13 @@
 #include "host/report/visible.h"
 
 namespace ironcl::cli {
-namespace {
-
-constexpr std::size_t kBar = 24;
-
-}  // namespace
 
 ProgressLine::ProgressLine() : terminal_(::isatty(STDERR_FILENO) != 0) {}
 
 void ProgressLine::show(double fraction, const std::string& text) {
   if (!terminal_ || report::now_ns() - last_ < 1e8) return;
   last_ = report::now_ns();
+  constexpr std::size_t kBar = 24;
   const auto full = static_cast<std::size_t>(std::clamp(fraction, 0.0, 1.0) * kBar);
   std::string line =
       fmt::format("[{:-<{}}] {:3.0f}% {}", std::string(full, '#'), kBar, fraction * 100, report::visible(text));
