@@ -19,9 +19,6 @@
 namespace ironcl::cli {
 namespace {
 
-namespace json = boost::json;
-using report::Kind;
-
 class AccuracyCommand final : public Command {
  public:
   AccuracyCommand()

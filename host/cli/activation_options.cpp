@@ -10,7 +10,6 @@
 namespace ironcl::cli {
 
 void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
-  using numerics::DType;
   app_ = &app;
   app.add_option("PATH", path, "checkpoint folder, or one safetensors file")->option_text(" ")->required();
   CLI::Option* given = add_tensor_ref(app, "--input FILE:TENSOR", given_.input, 1,

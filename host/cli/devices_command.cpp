@@ -15,11 +15,6 @@
 namespace ironcl::cli {
 namespace {
 
-namespace json = boost::json;
-using report::Kind;
-using report::machine_field;
-using report::or_null;
-
 /// M, N and K ("16,1024,3072" or "16x1024x3072") as a layer of a published fp8 checkpoint, or a problem line.
 report::Problem problem_of(const std::string& text) {
   std::string line = text;

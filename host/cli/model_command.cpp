@@ -20,8 +20,6 @@
 namespace ironcl::cli {
 namespace {
 
-namespace json = boost::json;
-using numerics::DType;
 using numerics::ScaleGrid;
 
 /// Options of the command that are options of the backend's plan.
@@ -117,7 +115,6 @@ std::string model_text(const json::value& report) {
 
 /// The report of the query "search".
 std::string search_text(const json::object& r) {
-  using report::Kind;
   report::Table table;
   const auto add = [&](const json::object& row, const std::string& note) {
     table.add_fields({{{"kernel_blocks", "blocks B,O,I"}, list_text(row.at("kernel_blocks"))},
@@ -266,7 +263,6 @@ class ModelCommand final : public Command {
 
   ExitStatus run_layers(const ironcl::Device& device) {
     if (options_.m == 0) usage("--layers needs --m, the tokens of a call");
-    using report::Kind;
     report::Table table;
     json::array rows;
     double total = 0;

@@ -16,8 +16,6 @@
 namespace ironcl::cli {
 namespace {
 
-using numerics::DType;
-
 CLI::Validator number_that(const char* complaint, bool (*is_right)(double)) {
   return CLI::Validator(
       [=](std::string& text) {
@@ -126,7 +124,7 @@ void add_json_option(CLI::App& app, std::string& json) {
       ->default_str("-");
 }
 
-void deliver(const std::string& json, const std::string& text, const boost::json::value& report) {
+void deliver(const std::string& json, const std::string& text, const json::value& report) {
   if (json != "-") report::print_text(text);
   if (!json.empty()) report::write_file(json, report::to_text(report));
 }

@@ -6,15 +6,23 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <boost/json/value.hpp>
 #include <string>
 #include <utility>
 
 #include "backends/numerics/bounds.h"
 #include "backends/numerics/formats.h"
 #include "backends/numerics/scale_grid.h"
+#include "host/report/json.h"
+#include "host/report/table.h"
 
 namespace ironcl::cli {
+
+// Names that every subcommand uses.
+namespace json = boost::json;
+using numerics::DType;
+using report::Kind;
+using report::machine_field;
+using report::or_null;
 
 /// A backend's own options, in the order given.
 using KeyValues = std::vector<std::pair<std::string, std::string>>;
@@ -41,16 +49,15 @@ CLI::Option* add_parsed(CLI::App& app, const char* names, T& value, const std::s
 }
 
 /// --out-dtype, short --out: f32, bf16 or f16. `type` holds the default.
-CLI::Option* add_out_dtype(CLI::App& app, numerics::DType& type);
+CLI::Option* add_out_dtype(CLI::App& app, DType& type);
 
 /// An element type of `option`, one of `allowed`. Throws CommandError usage.
-numerics::DType parse_dtype_option(const std::string& option, const std::string& text,
-                                   const std::vector<numerics::DType>& allowed);
+DType parse_dtype_option(const std::string& option, const std::string& text, const std::vector<DType>& allowed);
 /// An option for that. `type`: a DType, whose value is the default that the help shows, or an optional one.
 template <class T>
-CLI::Option* add_dtype(CLI::App& app, const char* option, T& type, const std::vector<numerics::DType>& allowed,
+CLI::Option* add_dtype(CLI::App& app, const char* option, T& type, const std::vector<DType>& allowed,
                        std::string what) {
-  if constexpr (std::is_same_v<T, numerics::DType>) what += fmt::format(" (default: {})", numerics::name_of(type));
+  if constexpr (std::is_same_v<T, DType>) what += fmt::format(" (default: {})", numerics::name_of(type));
   return add_parsed(app, option, type, what,
                     [=](const std::string& text) { return parse_dtype_option(option, text, allowed); })
       ->option_text("DTYPE");
@@ -83,7 +90,7 @@ void refuse_options(const CLI::App& app, const std::string& text, std::initializ
 /// --json [FILE], for a command whose only result is a report: without FILE, or with -, to the standard output.
 void add_json_option(CLI::App& app, std::string& json);
 /// Prints `text`, unless JSON goes to the standard output, and writes `report` where --json says, if it does.
-void deliver(const std::string& json, const std::string& text, const boost::json::value& report);
+void deliver(const std::string& json, const std::string& text, const json::value& report);
 
 /// Checks of an option's number: finite and above 0; finite and not negative. CLI11's own print the largest double.
 CLI::Validator above_zero();

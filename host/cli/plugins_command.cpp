@@ -10,10 +10,6 @@
 namespace ironcl::cli {
 namespace {
 
-namespace json = boost::json;
-using report::machine_field;
-using report::or_null;
-
 std::string source_name(std::uint32_t source) {
   return source == IRONCL_SOURCE_FILES    ? "IRONCL_PLUGIN_FILES"
          : source == IRONCL_SOURCE_DIRS   ? "IRONCL_PLUGIN_DIRS"

@@ -21,10 +21,7 @@
 namespace ironcl::cli {
 namespace {
 
-namespace json = boost::json;
-using numerics::DType;
 using quantize::Conversion;
-using report::Kind;
 
 /// Codes and scales by a device's quantiser: the bytes of quantize::encode(), of codes of a byte whose scales are
 /// those that the device makes, f32 or powers of two. Stripes take turns; any thread.

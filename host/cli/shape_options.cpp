@@ -9,8 +9,6 @@
 namespace ironcl::cli {
 namespace {
 
-using numerics::DType;
-
 constexpr std::int64_t kLargest = INT32_MAX;
 
 std::int64_t parse_size(const std::string& option, std::string_view text) {

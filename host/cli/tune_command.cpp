@@ -21,9 +21,6 @@
 namespace ironcl::cli {
 namespace {
 
-namespace json = boost::json;
-using report::Kind;
-using report::or_null;
 using tuning::Product;
 
 volatile std::sig_atomic_t interrupted = 0;
@@ -238,7 +235,7 @@ class TuneCommand final : public Command {
     for (std::size_t rest = next_; rest < todo_.size(); ++rest) report.not_reached(todo_[rest].problem);
     std::signal(SIGINT, previous);
     const std::string ended = interrupted != 0 ? "interrupted" : "";
-    boost::json::object all = report.finish(device_, budget_, seconds_now() - start_, ended);
+    json::object all = report.finish(device_, budget_, seconds_now() - start_, ended);
     if (!measured.left_out.empty())
       line_.say("left out: {} layers that cannot be used\n{}", measured.left_out.size(),
                 layer::to_text(layer::fold(measured.left_out)));
@@ -315,7 +312,7 @@ class TuneCommand final : public Command {
     const tuned::Key key = tuning::key_of(product, device_, space);
     std::optional<tuned::Table> table;
     if (saves) table = tuning::read_table(folder_, key);
-    if (const boost::json::object* ours = table && !redo_ ? tuning::known(*table, product, device_) : nullptr) {
+    if (const json::object* ours = table && !redo_ ? tuning::known(*table, product, device_) : nullptr) {
       winners_.remember(problem.m, tuning::configuration_of(*ours));
       report.known(problem, *ours);
       return;
