@@ -82,7 +82,7 @@ class CompareCommand final : public Command {
     report.asked_for_models = !devices_.empty() && only_models(devices);
     if (only_models(devices) && devices_.empty()) {
       report.missing = why_only_models(registry);
-      report::print_error("ironcl compare: {}\n", report.missing);
+      report::print_error_text(fmt::format("ironcl compare: {}\n", report.missing));
     }
 
     const bool quiet = json_ == "-";
@@ -118,8 +118,7 @@ class CompareCommand final : public Command {
       judged(layer::judge(*whole[i].source, whole[i].input, devices, settings));
     }
     say(closing_text(report));
-    if (!json_.empty() && ranks_.writes())
-      report::write_file(json_, report::to_text(boost::json::value(to_json(report))));
+    if (!json_.empty() && ranks_.writes()) report::write_file(json_, report::to_text(json::value(to_json(report))));
     return report.status();
   }
 

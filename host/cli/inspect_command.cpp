@@ -20,7 +20,6 @@
 namespace ironcl::cli {
 namespace {
 
-namespace json = boost::json;
 using checkpoint::ActivationScheme;
 using checkpoint::Checkpoint;
 using checkpoint::ErrorKind;
@@ -28,9 +27,6 @@ using checkpoint::ExpertsLayer;
 using checkpoint::LinearLayer;
 using checkpoint::Unquantized;
 using report::Cell;
-using report::Kind;
-using report::machine_field;
-using report::or_null;
 using Row = report::Table::Row;
 
 constexpr const char* kLegend =
@@ -431,7 +427,7 @@ class InspectCommand final : public Command {
     const std::string complaints = inspect_complaints(checkpoint);
     if (complaints.empty()) return ExitStatus::ok;
     report::flush_output();
-    report::print_error("{}", complaints);
+    report::print_error_text(complaints);
     return ExitStatus::bad_input;
   }
 

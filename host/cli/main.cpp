@@ -43,7 +43,7 @@ int run(ironcl::cli::CommandLine& line, const std::vector<std::string>& words) {
   const auto failed = [&line](ExitStatus status, const std::string& text) {
     std::fflush(stdout);
     const std::string name = line.entered();
-    ironcl::report::print_error("ironcl{}{}: {}\n", name.empty() ? "" : " ", name, text);
+    ironcl::report::print_error_text(fmt::format("ironcl{}{}: {}\n", name.empty() ? "" : " ", name, text));
     return static_cast<int>(status);
   };
   try {

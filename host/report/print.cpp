@@ -4,6 +4,7 @@
 
 #include <cerrno>
 #include <cstdio>
+#include <string>
 
 #include "host/report/file.h"
 #include "host/report/visible.h"

@@ -3,11 +3,7 @@
 // Next door: visible.h (what becomes of control characters), file.h (files).
 #pragma once
 
-#include <fmt/format.h>
-
-#include <string>
 #include <string_view>
-#include <utility>
 
 namespace ironcl::report {
 
@@ -16,16 +12,6 @@ void print_text(std::string_view text);
 
 /// Prints to standard error; text that cannot be written there is lost.
 void print_error_text(std::string_view text) noexcept;
-
-template <class... Arguments>
-void print(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  print_text(fmt::format(format, std::forward<Arguments>(arguments)...));
-}
-
-template <class... Arguments>
-void print_error(fmt::format_string<Arguments...> format, Arguments&&... arguments) {
-  print_error_text(fmt::format(format, std::forward<Arguments>(arguments)...));
-}
 
 /// Takes what was printed out of the buffers. Throws FileError where it, or anything printed before, was lost.
 void flush_output();

@@ -3,7 +3,6 @@
 // which).
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 namespace ironcl::report {
