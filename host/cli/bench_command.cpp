@@ -18,8 +18,6 @@
 namespace ironcl::cli {
 namespace {
 
-namespace json = boost::json;
-
 class BenchCommand final : public Command {
  public:
   BenchCommand()
@@ -84,7 +82,7 @@ class BenchCommand final : public Command {
  private:
   ExitStatus run_products() {
     const std::vector<MeasuredLayer> rows = all_rows();
-    report::check_outputs({csv_, json_, markdown_}, inputs_);
+    report::check_outputs({csv_, json_, markdown_}, measured_.inputs);
     if (ranks_.on())
       return over_ranks(kRanksColumns, [&](const ironcl::Device& device, BenchTable& over) {
         for (const MeasuredLayer& one : rows)
@@ -96,8 +94,7 @@ class BenchCommand final : public Command {
         "weights_bytes runs why",
         "m n k variant accuracy_class verdict time_ns spread gflops gbytes_per_s of_fma_ceiling of_copy_ceiling "
         "max_error_over_bound"};
-    BenchTable table(kColumns, speaker());
-    on_devices([&](const ironcl::Device& device) {
+    const ExitStatus status = on_devices(kColumns, [&](const ironcl::Device& device, BenchTable& table) {
       table.heading();
       std::string named;
       for (std::size_t i = 0; i < rows.size(); ++i) {
@@ -112,42 +109,39 @@ class BenchCommand final : public Command {
       line_.say(
           "shares above 1: of FMA, clocks were higher during the calls than between them; of copy, data came from a "
           "cache (raise --rotate-mib), or was only read, while a copy also writes\n");
-    if (!left_out_.empty())
-      line_.say("left out: {} layers that cannot be used\n{}", left_out_.size(),
-                layer::to_text(layer::fold(left_out_)));
-    return written(table);
+    if (!measured_.left_out.empty())
+      line_.say("left out: {} layers that cannot be used\n{}", measured_.left_out.size(),
+                layer::to_text(layer::fold(measured_.left_out)));
+    return status;
   }
 
   ExitStatus run_chain() {
     if (!problems_.empty() || app_->count("--rotate-mib") != 0)
       usage("--chain takes neither --problem nor --rotate-mib");
-    Measured measured = shapes_.layers();
-    left_out_ = std::move(measured.left_out);
-    for (MeasuredLayer& row : measured.layers) {
+    measured_ = shapes_.layers();
+    for (MeasuredLayer& row : measured_.layers) {
       add_options(row.problem);
       if (!classes_.empty()) row.problem.weakest_accuracy = classes_.front();
     }
     const auto named = [&](const std::string& name, std::size_t place) -> const MeasuredLayer& {
-      for (const MeasuredLayer& layer : measured.layers)
+      for (const MeasuredLayer& layer : measured_.layers)
         if (layer.name == name) return layer;
-      return measured.layers[place];
+      return measured_.layers[place];
     };
     if (mlp_ &&
-        (measured.layers.size() < 2 || named("gate_up_proj", 0).problem.n != 2 * named("down_proj", 1).problem.k))
+        (measured_.layers.size() < 2 || named("gate_up_proj", 0).problem.n != 2 * named("down_proj", 1).problem.k))
       usage(
           "--mlp takes gate_up_proj [2 I, H] and down_proj [H, I]; give a --model that has them, or --shape "
           "2IxH,HxI");
-    BenchTable table(kChainColumns, speaker());
-    on_devices([&](const ironcl::Device& device) {
+    return on_devices(kChainColumns, [&](const ironcl::Device& device, BenchTable& table) {
       table.heading();
       for (const std::int64_t rows : shapes_.rows()) {
         if (mlp_)
           bench_mlp(device, named("gate_up_proj", 0), named("down_proj", 1), rows, chain_, settings_, table);
         else
-          bench_chain(device, measured.layers, rows, chain_, settings_, table);
+          bench_chain(device, measured_.layers, rows, chain_, settings_, table);
       }
     });
-    return written(table);
   }
 
   ExitStatus run_experts(const std::vector<std::int64_t>& all_tokens) {
@@ -168,8 +162,7 @@ class BenchCommand final : public Command {
         }
       });
     }
-    BenchTable table(kExpertsColumns, speaker());
-    on_devices([&](const ironcl::Device& device) {
+    return on_devices(kExpertsColumns, [&](const ironcl::Device& device, BenchTable& table) {
       for (const numerics::AccuracyClass weakest : classes_) {
         line_.say("{}: {} experts of [{}, {}], {} a token{}\n", form.name, form.routing.experts, form.experts.width,
                   form.hidden, form.routing.top_k, form.shared ? ", a shared one" : "");
@@ -181,12 +174,14 @@ class BenchCommand final : public Command {
         }
       }
     });
-    return written(table);
   }
 
+  using MeasureAll = std::function<void(const ironcl::Device&, BenchTable&)>;
+
   /// Measures on each requested device, and says its ceilings.
-  void on_devices(const std::function<void(const ironcl::Device&)>& measure_all) {
+  ExitStatus on_devices(const BenchColumns& columns, const MeasureAll& measure_all) {
     const ironcl::Registry registry = ironcl::Registry::discover();
+    BenchTable table(columns, speaker());
     for (const ironcl::Device& device : real_devices(registry, uris_)) {
       const tuning::Ceilings ceilings = tuning::ceilings_of(device);
       line_.say("{}: {}{}\n", device.uri(), device.name(),
@@ -195,13 +190,13 @@ class BenchCommand final : public Command {
                                   ceilings.flops / 1e9, ceilings.bytes_per_second / 1e9)
                     : std::string());
       settings_.copy_bytes_per_second = ceilings.bytes_per_second;
-      measure_all(device);
+      measure_all(device, table);
     }
+    return written(table);
   }
 
   /// Measures over ranks, and on rank 0's device alone.
-  ExitStatus over_ranks(const BenchColumns& columns,
-                        const std::function<void(const ironcl::Device&, BenchTable&)>& measure_all) {
+  ExitStatus over_ranks(const BenchColumns& columns, const MeasureAll& measure_all) {
     const ironcl::Registry registry = ironcl::Registry::discover();
     const ironcl::Device device = ranks_.devices(registry, uris_).front();
     line_.say("{} ranks, rank 0 on {}: {}\n", ranks_.launch().size(), device.uri(), device.name());
@@ -218,7 +213,7 @@ class BenchCommand final : public Command {
     };
     write(csv_, report::to_csv(table));
     write(json_, report::to_text(json::object{{"rows", report::to_json(table)},
-                                              {"left_out", layer::to_json(layer::fold(left_out_))}}));
+                                              {"left_out", layer::to_json(layer::fold(measured_.left_out))}}));
     write(markdown_, report::to_markdown(table));
     return of.passed() ? ExitStatus::ok : ExitStatus::out_of_bounds;
   }
@@ -236,10 +231,8 @@ class BenchCommand final : public Command {
     }
     if (!problems_.empty() && !shapes_.given()) shapes_.check_unused("--problem says everything of itself");
     if (problems_.empty() || shapes_.given()) {
-      Measured measured = shapes_.layers();
-      left_out_ = std::move(measured.left_out);
-      inputs_ = std::move(measured.inputs);
-      for (const MeasuredLayer& layer : measured.layers) {
+      measured_ = shapes_.layers();
+      for (const MeasuredLayer& layer : measured_.layers) {
         for (const std::int64_t m : shapes_.rows()) all.push_back(layer), all.back().problem.m = m;
       }
     }
@@ -321,8 +314,7 @@ class BenchCommand final : public Command {
 
   const CLI::App* app_ = nullptr;
   ShapeOptions shapes_;
-  std::vector<std::filesystem::path> inputs_;  ///< Files of a checkpoint.
-  std::vector<layer::LeftOut> left_out_;       ///< Layers of a checkpoint.
+  Measured measured_;  ///< What the shapes' options name.
   std::vector<std::string> problems_, uris_;
   KeyValues options_;
   std::size_t chain_ = 0;  ///< Layers; 0: each product by itself.
