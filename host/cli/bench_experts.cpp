@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole layers of experts.
 
-#include "backends/numerics/casts.h"
 #include "host/cli/bench.h"
 #include "host/layer/experts_input.h"
 #include "host/layer/synthetic.h"

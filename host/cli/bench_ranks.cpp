@@ -67,7 +67,17 @@ ranks::SpreadSettings timing(ranks::SpreadSettings settings, const BenchSettings
   return settings;
 }
 
-void add_figures(BenchRow& row, const Figures& figures, double flops, double alone_ns) {
+/// What ranks made and took, beside one device alone: its result `want`, empty where it had none, and its time.
+/// Without `expected` the two must be equal.
+void add_spread(BenchRow& row, const layer::Substituted& made, const std::optional<layer::Expected>& expected,
+                const std::vector<std::byte>& want, const Figures& figures, double flops, double alone_ns) {
+  const bool same = made.output.d == want;
+  if (!want.empty()) row["bits"] = same ? "equal" : "differ";
+  if (expected)
+    add_check(row, layer::check(*expected, made.output.d, 0, made.plans));
+  else
+    row["verdict"] = same ? "pass" : "fail";
+  row["variant"] = made.output.variant;
   std::string uris;
   for (const HeldByRank& one : figures.held) uris += (uris.empty() ? "" : ",") + std::string(one.uri.data());
   add_times(row, figures.timed, flops, 0, 0);
@@ -152,14 +162,8 @@ void bench_ranks(ranks::Launch& launch, const Device& device, const MeasuredLaye
       const layer::Substituted made = ranks::SpreadLayers(launch, std::move(some)).run(of.name, problem, operands);
       if (!launch.speaks()) continue;
       BenchRow one = row;
-      const bool same = made.output.d == want;
-      if (!want.empty()) one["bits"] = same ? "equal" : "differ";
-      if (expected)
-        add_check(one, layer::check(*expected, made.output.d, 0, made.plans));
-      else
-        one["verdict"] = same ? "pass" : "fail";
-      add_figures(one, figures, tuning::flops_of(problem),
-                  (alone.phases.write + alone.phases.product + alone.phases.read) * 1e9);
+      add_spread(one, made, expected, want, figures, tuning::flops_of(problem),
+                 (alone.phases.write + alone.phases.product + alone.phases.read) * 1e9);
       const auto copies = [&](const char* ns, const char* rate, double seconds, std::size_t bytes) {
         one[ns] = seconds * 1e9;
         one[rate] = static_cast<double>(bytes) / 1e9 / seconds;
@@ -171,7 +175,6 @@ void bench_ranks(ranks::Launch& launch, const Device& device, const MeasuredLaye
              layer::bytes_of_matrix(by_rows && shards.active().size() > 1 ? numerics::DType::f32 : problem.d,
                                     problem.m, shards.width(0)));
       one["chunks"] = static_cast<std::int64_t>(count);
-      one["variant"] = made.output.variant;
       one["memory"] = memory =
           memory_text(figures, [&](int rank) { return ranks::bytes_of_part(whole.problem, shards, rank); });
       table.add(one);
@@ -213,13 +216,9 @@ void bench_ranks(ranks::Launch& launch, const Device& device, const layer::Exper
     const layer::Substituted made =
         ranks::SpreadLayers(launch, timing(split, settings, figures)).run(source, input, choices);
     if (!launch.speaks()) return row.clear();
-    add_check(row, layer::check(*expected, made.output.d, 0, made.plans));
-    const std::int64_t rows = choices.tokens * form.routing.top_k;
-    add_figures(row, figures, flops_of(form, choices.tokens), alone_ns);
+    add_spread(row, made, expected, want, figures, flops_of(form, choices.tokens), alone_ns);
     row["hit"] = form.routing.experts - layer::unchosen_experts(form, *input.routed);
-    row["rows"] = rows;
-    row["variant"] = made.output.variant;
-    if (!want.empty()) row["bits"] = made.output.d == want ? "equal" : "differ";
+    row["rows"] = choices.tokens * form.routing.top_k;
     row["compute_ns"] = figures.phases.compute * 1e9;
     const ranks::Partition share = ranks::Partition::even("experts", form.experts.count, launch.size());
     const std::string memory = memory_text(figures, [&](int rank) {
