@@ -9,7 +9,6 @@
 #include "host/cli/ranks_options.h"
 #include "host/layer/execution.h"
 #include "host/layer/experts_input.h"
-#include "host/layer/selection.h"
 #include "host/report/file.h"
 #include "host/report/print.h"
 #include "host/report/problem.h"
@@ -17,8 +16,6 @@
 
 namespace ironcl::cli {
 namespace {
-
-using numerics::DType;
 
 class RunCommand final : public Command {
  public:
@@ -40,8 +37,6 @@ class RunCommand final : public Command {
   }
 
   ExitStatus run() override {
-    const DType out = operands_.out;
-    const numerics::AccuracyClass accuracy = operands_.accuracies.front();
     const layer::ActivationSource& source = operands_.source();
     if (source.made_up())
       usage(
@@ -51,14 +46,14 @@ class RunCommand final : public Command {
     const checkpoint::Checkpoint checkpoint = ranks_.open([this] { return operands_.open_checkpoint(); });
     report::check_outputs({output_}, operands_.inputs(checkpoint));
     for (const checkpoint::ExpertsLayer& one : checkpoint.experts())
-      if (one.name == layer_) return run_experts(checkpoint, one, source, out, accuracy);
+      if (one.name == layer_) return run_experts(checkpoint, one, source);
     if (!operands_.routing.empty()) usage("--routing is about layers of experts, and {} is not one", layer_);
     const checkpoint::LinearLayer& layer = checkpoint.layer(layer_);
     const layer::Activations a = layer::load_activations(source, layer);
     const layer::LayerWeights weights = layer::weights_of(layer);
     report::Problem problem = a.problem;
-    problem.d = out;
-    problem.weakest_accuracy = accuracy;
+    problem.d = operands_.out;
+    problem.weakest_accuracy = operands_.accuracies.front();
 
     const ironcl::Registry registry = ironcl::Registry::discover();
     const ironcl::Device device = choose(registry, report::to_gemm_desc(problem));
@@ -72,15 +67,15 @@ class RunCommand final : public Command {
 
  private:
   ExitStatus run_experts(const checkpoint::Checkpoint& checkpoint, const checkpoint::ExpertsLayer& experts_layer,
-                         const layer::ActivationSource& source, DType out, numerics::AccuracyClass accuracy) {
+                         const layer::ActivationSource& source) {
     operands_.check_for_experts(layer_);
     const auto weights = layer::source_of(checkpoint, experts_layer, !source.weight_only);
     const layer::ExpertsForm& form = weights->form();
     const layer::ExpertsInput input = layer::load_experts_input(source, operands_.routing, form);
     const layer::ExpertsChoices choices{.tokens = std::max<std::int64_t>(input.tokens, 1),
                                         .x = input.x_dtype,
-                                        .out = out,
-                                        .weakest_accuracy = accuracy};
+                                        .out = operands_.out,
+                                        .weakest_accuracy = operands_.accuracies.front()};
     const ironcl::Registry registry = ironcl::Registry::discover();
     const ironcl::Device device = choose(registry, layer::Experts::describe(form, choices));
     layer::Output result;
@@ -97,7 +92,7 @@ class RunCommand final : public Command {
     }
     const std::vector<std::int64_t> slots = {input.tokens, form.routing.top_k};
     finish(device, result,
-           {{.name = "y", .dtype = out, .shape = {input.tokens, form.hidden}, .data = result.d},
+           {{.name = "y", .dtype = choices.out, .shape = {input.tokens, form.hidden}, .data = result.d},
             {.name = "ids", .dtype = DType::s32, .shape = slots, .data = std::as_bytes(std::span(result.routed.ids))},
             {.name = "weights",
              .dtype = DType::f32,
