@@ -11,9 +11,8 @@
 namespace ironcl::cli {
 namespace {
 
-namespace json = boost::json;
-
 constexpr const char* kGrouped[] = {"gmm_v1", "gmm_v2"};
+constexpr const char* kFirstProduct = "gate_up";  ///< Of a grouped kernel.
 constexpr const char* kFused = "fused_moe";
 
 /// One thing to ask the device about.
@@ -58,23 +57,29 @@ std::vector<Question> questions(const ExpertOptions& options, const ModelOptions
     }
   };
   for (const char* program : kGrouped) {
-    add(program, "gate_up", gate_up);
+    add(program, kFirstProduct, gate_up);
     add(program, "down", down);
   }
   add(kFused, "", gate_up);
   return all;
 }
 
+double number(const json::object& of, const char* key) { return of.at(key).to_number<double>(); }
+
 /// What XLA does around the products of a grouped kernel, by the bytes that it moves at the HBM's published rate and
-/// a launch each: rows gathered, silu(gate) * up, rows summed. bf16 throughout.
-json::object between(const ExpertOptions& options, double bytes_per_us, double launch_us) {
+/// a launch each, both as the report of a product has them: rows gathered, silu(gate) * up, rows summed. bf16
+/// throughout.
+json::object between(const ExpertOptions& options, const json::object& report) {
+  const double hbm_us = number(report, "hbm_us"),
+               launch_ns = number(report.at("assumptions").as_object(), "launch_ns");
+  const double bytes_per_us = hbm_us > 0 ? number(report, "hbm_bytes") / hbm_us : 1e300;
   const double rows = static_cast<double>(options.tokens) * static_cast<double>(options.top_k);
   const auto hidden = static_cast<double>(options.hidden), intermediate = static_cast<double>(options.intermediate);
   const double gather = 2 * rows * hidden * 2;
   const double activate = 3 * rows * intermediate * 2;
   const double combine = (rows + static_cast<double>(options.tokens)) * hidden * 2;
   const double bytes = gather + activate + combine;
-  return {{"hbm_bytes", bytes}, {"time_us", bytes / bytes_per_us + 3 * launch_us}};
+  return {{"hbm_bytes", bytes}, {"time_us", bytes / bytes_per_us + 3 * (launch_ns * 1e-3)}};
 }
 
 /// The answer, or why there is none: fused_moe takes fewer layers than the others, and where it was not asked for it
@@ -88,8 +93,6 @@ json::object ask(const ironcl::Device& device, const ExpertOptions& options, con
     return {{"refused", error.what()}};
   }
 }
-
-double number(const json::object& of, const char* key) { return of.at(key).to_number<double>(); }
 
 }  // namespace
 
@@ -123,21 +126,17 @@ json::object model_experts(const ironcl::Device& device, const ExpertOptions& op
       programs.push_back({{"program", question.program}, {"time_us", report.at("time_us")}, {"layer", report}});
       continue;
     }
-    if (programs.empty() || programs.back().at("program") != json::value(question.program)) {
-      programs.push_back({{"program", question.program}, {"time_us", 0.0}, {"products", json::array()}});
+    if (question.product == kFirstProduct) {
+      json::object gap = between(options, report);
+      programs.push_back({{"program", question.program},
+                          {"time_us", gap.at("time_us")},
+                          {"products", json::array()},
+                          {"between", std::move(gap)}});
     }
     json::object& program = programs.back().as_object();
     report["product"] = question.product;
-    double time = number(program, "time_us") + number(report, "time_us");
-    if (program.at("products").as_array().empty()) {
-      const double rate =
-          number(report, "hbm_us") > 0 ? number(report, "hbm_bytes") / number(report, "hbm_us") : 1e300;
-      program["between"] =
-          between(options, rate, report.at("assumptions").at("launch_ns").to_number<double>() * 1e-3);
-      time += number(program.at("between").as_object(), "time_us");
-    }
+    program["time_us"] = number(program, "time_us") + number(report, "time_us");
     program.at("products").as_array().push_back(std::move(report));
-    program["time_us"] = time;
   }
   return {{"time_kind", "modelled"},
           {"experts", options.experts},
@@ -153,7 +152,6 @@ json::object model_experts(const ironcl::Device& device, const ExpertOptions& op
 }
 
 std::string experts_text(const json::object& report) {
-  using report::Kind;
   report::Table table({{"program", "kernel", Kind::text},
                        {"product", "product", Kind::text},
                        {"visits", "visits", Kind::integer},
