@@ -16,14 +16,15 @@
 #include <string>
 #include <vector>
 
-#include "backends/numerics/casts.h"
 #include "backends/opencl/api.h"
 #include "backends/opencl/backend.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/objects.h"
 #include "backends/words.h"
+#include "host/cli/parse_option.h"
 #include "host/layer/expected.h"
 #include "host/layer/synthetic.h"
+#include "host/tuning/ceilings.h"
 
 namespace {
 
@@ -33,10 +34,7 @@ using backend::DType;
 constexpr std::int64_t kRowsChecked = 2;
 constexpr std::int64_t kBlock = 128;
 
-double median(std::vector<double> values) {
-  std::nth_element(values.begin(), values.begin() + static_cast<std::ptrdiff_t>(values.size() / 2), values.end());
-  return values[values.size() / 2];
-}
+double median(std::vector<double> values) { return tuning::summarize(std::move(values)).median; }
 
 backend::GemmDesc product(std::int64_t m, std::int64_t n, std::int64_t k, DType source) {
   backend::GemmDesc d;
@@ -51,21 +49,20 @@ backend::GemmDesc product(std::int64_t m, std::int64_t n, std::int64_t k, DType 
   return d;
 }
 
-class Run {
- public:
-  explicit Run(std::shared_ptr<backend::Device> device)
-      : device_(std::move(device)), queue_(device_->create_queue()) {}
+struct Run {
+  std::shared_ptr<backend::Device> device;
+  std::shared_ptr<backend::Queue> queue = device->create_queue();
 
   backend::Span upload(std::span<const std::byte> values) {
     const std::uint64_t size = values.size();
-    const backend::Span span{device_->create_buffer(size), 0, size};
-    queue_->write(span, values.data(), backend::HostSemantics::copied_before_return);
+    const backend::Span span{device->create_buffer(size), 0, size};
+    queue->write(span, values.data(), backend::HostSemantics::copied_before_return);
     return span;
   }
   std::vector<std::byte> read(const backend::Span& span) {
     std::vector<std::byte> bytes(span.size);
-    queue_->read(span, bytes.data());
-    queue_->finish();
+    queue->read(span, bytes.data());
+    queue->finish();
     return bytes;
   }
   std::shared_ptr<backend::Weights> weights(const std::shared_ptr<backend::Gemm>& plan, const backend::GemmDesc& d,
@@ -79,14 +76,8 @@ class Run {
     w.data = o.b.data();
     w.scales = o.b_scale.data();
     w.plan = plan;
-    return device_->prepare_weights(w);
+    return device->prepare_weights(w);
   }
-  backend::Device& device() { return *device_; }
-  const std::shared_ptr<backend::Queue>& queue() { return queue_; }
-
- private:
-  std::shared_ptr<backend::Device> device_;
-  std::shared_ptr<backend::Queue> queue_;
 };
 
 struct Settings {
@@ -136,13 +127,13 @@ Measured measure(Run& run, const std::shared_ptr<backend::Gemm>& plan, const bac
   args.a = run.upload(o.a);
   if (!o.a_scale.empty()) args.a_scale = run.upload(o.a_scale);
   args.d = run.upload(std::vector(static_cast<std::size_t>(d.m * d.n * 2), std::byte{0xff}));
-  auto& queue = dynamic_cast<opencl::Queue&>(*run.queue());
+  auto& queue = dynamic_cast<opencl::Queue&>(*run.queue);
   std::vector<double> first, kernel, whole;
   layer::Check check;
   for (int i = 0; i <= runs; ++i) {
     cl::CommandQueue native = queue.native();
     native.enqueueFillBuffer(flush, static_cast<cl_uint>(i), 0, flush.getInfo<CL_MEM_SIZE>());
-    const auto event = plan->enqueue(run.queue(), args);
+    const auto event = plan->enqueue(run.queue, args);
     event->wait(std::chrono::nanoseconds::max());
     if (i == 0) {
       const backend::GemmInfo info = plan->info();
@@ -164,7 +155,7 @@ Measured measure(Run& run, const std::shared_ptr<backend::Gemm>& plan, const bac
 double empty_kernel_us(Run& run, const cl::Context& context, const cl::Buffer& flush, int runs) {
   const cl::Program program(context, std::string("__kernel void empty(void) {}"), true);
   const cl::Kernel kernel(program, "empty");
-  const cl::CommandQueue queue = dynamic_cast<opencl::Queue&>(*run.queue()).native();
+  const cl::CommandQueue queue = dynamic_cast<opencl::Queue&>(*run.queue).native();
   std::vector<double> times;
   for (int i = 0; i <= runs; ++i) {
     queue.enqueueFillBuffer(flush, static_cast<cl_uint>(i), 0, flush.getInfo<CL_MEM_SIZE>());
@@ -176,20 +167,17 @@ double empty_kernel_us(Run& run, const cl::Context& context, const cl::Buffer& f
 }
 
 /// The weights of a shape, prepared once for each form that a plan reads.
-class PreparedWeights {
- public:
-  PreparedWeights(Run& run, const Made& operands) : run_(run), operands_(operands) {}
+struct PreparedWeights {
+  Run& run;
+  const Made& operands;
+  std::map<std::string, std::shared_ptr<backend::Weights>> of_form{};
+
   const std::shared_ptr<backend::Weights>& for_plan(const std::shared_ptr<backend::Gemm>& plan,
                                                     const backend::GemmDesc& desc) {
-    auto& weights = of_form_[dynamic_cast<const opencl::Gemm&>(*plan).weight_form()->name()];
-    if (weights == nullptr) weights = run_.weights(plan, desc, operands_.of(desc));
+    auto& weights = of_form[dynamic_cast<const opencl::Gemm&>(*plan).weight_form()->name()];
+    if (weights == nullptr) weights = run.weights(plan, desc, operands.of(desc));
     return weights;
   }
-
- private:
-  Run& run_;
-  const Made& operands_;
-  std::map<std::string, std::shared_ptr<backend::Weights>> of_form_;
 };
 
 /// One row of the table: an accuracy class of a problem. Returns whether all was right.
@@ -203,7 +191,7 @@ bool row(Run& run, const Settings& s, const Made& o, PreparedWeights& weights, b
     return desc;
   };
   const backend::GemmDesc of_codes = described(DType::none), of_floats = described(DType::bf16);
-  const auto codes = run.device().create_gemm(of_codes), floats = run.device().create_gemm(of_floats);
+  const auto codes = run.device->create_gemm(of_codes), floats = run.device->create_gemm(of_floats);
   const Measured c = measure(run, codes, of_codes, weights.for_plan(codes, of_codes), o.of(of_codes), flush, s.runs);
   const Measured f =
       measure(run, floats, of_floats, weights.for_plan(floats, of_floats), o.of(of_floats), flush, s.runs);
@@ -225,7 +213,7 @@ bool row(Run& run, const Settings& s, const Made& o, PreparedWeights& weights, b
 int main(int argc, char** argv) try {
   Settings s;
   std::string accuracy;
-  std::vector<std::string> shapes, opts;
+  std::vector<std::string> shapes;
   int ptx = opencl::Config::kAllPtx;
   CLI::App app("The products of a GPU in both accuracy classes: kernels alone and whole plans");
   app.footer("IRONCL_CACHE_DIR: folder of compiled programs; without it none are kept");
@@ -233,7 +221,7 @@ int main(int argc, char** argv) try {
   app.add_option("--runs", s.runs, "calls of each kind; medians are printed")->check(CLI::PositiveNumber);
   app.add_option("--class", accuracy, "one accuracy class; else both")->check(CLI::IsMember({"f32", "tensor14"}));
   app.add_option("--csv", s.csv, "a file for the rows");
-  app.add_option("--opt", opts, "KEY=VALUE of every plan");
+  cli::add_key_values(app, "--opt", s.options, "an option of every plan");
   app.add_option("--flush-mib", s.flush_mib,
                  "written before every call; DeepGEMM's own test writes 8192, in which time the GPU cools")
       ->check(CLI::Range(1, 32768))
@@ -243,13 +231,7 @@ int main(int argc, char** argv) try {
   app.add_option("--m", s.m, "rows of A")->delimiter(',');
   app.add_option("--shape", shapes, "NxK")->delimiter(',');
   CLI11_PARSE(app, argc, argv);
-  if (!accuracy.empty())
-    s.classes = {accuracy == "tensor14" ? backend::AccuracyClass::tensor14 : backend::AccuracyClass::f32};
-  for (const std::string& opt : opts) {
-    const auto pair = words::key_value(opt);
-    if (!pair) throw std::runtime_error(fmt::format("--opt {}: write KEY=VALUE", opt));
-    s.options.emplace_back(pair->first, pair->second);
-  }
+  if (const auto one = numerics::parse_accuracy(accuracy)) s.classes = {*one};
   if (!shapes.empty()) s.shapes.clear();
   for (const std::string& shape : shapes) {
     const auto sizes = words::split(shape, 'x');
@@ -263,8 +245,8 @@ int main(int argc, char** argv) try {
   const auto backend = opencl::make_backend(config, nullptr);
   const auto devices = backend->devices();
   if (s.device >= devices.size()) throw std::runtime_error(fmt::format("there are {} devices", devices.size()));
-  Run run(devices[s.device]);
-  const cl::Context context = dynamic_cast<opencl::Queue&>(*run.queue()).context()->context;
+  Run run{devices[s.device]};
+  const cl::Context context = dynamic_cast<opencl::Queue&>(*run.queue).context()->context;
   const cl::Buffer flush(context, CL_MEM_READ_WRITE, s.flush_mib << 20);
   std::ofstream file;
   if (!s.csv.empty()) {
@@ -273,7 +255,7 @@ int main(int argc, char** argv) try {
   }
   fmt::print(
       "{}; microseconds, L2 cold, an empty kernel reads {:.1f}; errors as a share of the class's bound, {} rows\n",
-      run.device().props().name, empty_kernel_us(run, context, flush, s.runs), kRowsChecked);
+      run.device->props().name, empty_kernel_us(run, context, flush, s.runs), kRowsChecked);
   fmt::print("{:>5} {:>6} {:>6}  {:<8} {:<16} {:<52} {:>8} {:>6} {:>8} {:>8}  {}\n", "M", "N", "K", "class",
              "variant", "config", "kernel", "TFLOP", "codes", "bf16", "errors");
   bool pass = true;
@@ -281,7 +263,7 @@ int main(int argc, char** argv) try {
     const std::int64_t most = *std::max_element(s.m.begin(), s.m.end());
     const Made o{layer::make_operands(product(most, n, k, DType::none), 1),
                  layer::make_operands(product(most, n, k, DType::bf16), 1)};
-    PreparedWeights weights(run, o);
+    PreparedWeights weights{run, o};
     for (const std::int64_t m : s.m)
       for (const auto weakest : s.classes)
         pass = row(run, s, o, weights, weakest, m, n, k, flush, s.csv.empty() ? nullptr : &file) && pass;
