@@ -28,16 +28,6 @@ std::string text_of(const std::filesystem::filesystem_error& error) {
                      error.path2().empty() ? "" : " and " + quoted(error.path2()), error.code().message());
 }
 
-ExitStatus status_of(const ironcl::Error& error) {
-  switch (error.status()) {
-    case IRONCL_UNAVAILABLE:
-    case IRONCL_UNSUPPORTED:
-      return ExitStatus::no_device;
-    default:
-      return ExitStatus::out_of_bounds;
-  }
-}
-
 /// Runs the subcommand that the words name, or shows the text of --help or --version.
 int run(ironcl::cli::CommandLine& line, const std::vector<std::string>& words) {
   const auto failed = [&line](ExitStatus status, const std::string& text) {
@@ -58,7 +48,8 @@ int run(ironcl::cli::CommandLine& line, const std::vector<std::string>& words) {
   } catch (const ironcl::checkpoint::Error& error) {
     return failed(ExitStatus::bad_input, error.what());
   } catch (const ironcl::Error& error) {
-    return failed(status_of(error), error.what());
+    const bool refused = error.status() == IRONCL_UNAVAILABLE || error.status() == IRONCL_UNSUPPORTED;
+    return failed(refused ? ExitStatus::no_device : ExitStatus::out_of_bounds, error.what());
   } catch (const ironcl::report::FileError& error) {
     return failed(ExitStatus::bad_input, error.what());
   } catch (const std::filesystem::filesystem_error& error) {

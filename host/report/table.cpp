@@ -18,17 +18,6 @@
 namespace ironcl::report {
 namespace {
 
-std::string human_quantity(double value, Kind kind) {
-  switch (kind) {
-    case Kind::time:
-      return human_time(value);
-    case Kind::bytes:
-      return human_bytes(value);
-    default:
-      return human_number(value);
-  }
-}
-
 /// In front of the rows of a group.
 constexpr std::string_view kIndent = "  ";
 
@@ -130,8 +119,9 @@ std::string human_text(const Cell& cell, Kind kind) {
   if (const auto* flag = cell.if_bool()) return *flag ? "yes" : "no";
   if (cell.is_array()) return boost::json::serialize(cell);
   if (!cell.is_number()) return "-";
-  const bool quantity = cell.is_double() || kind == Kind::time || kind == Kind::bytes;
-  return quantity ? human_quantity(cell.to_number<double>(), kind) : boost::json::serialize(cell);
+  if (kind == Kind::time) return human_time(cell.to_number<double>());
+  if (kind == Kind::bytes) return human_bytes(cell.to_number<double>());
+  return cell.is_double() ? human_number(cell.get_double()) : boost::json::serialize(cell);
 }
 
 std::string to_text(const Table& table, std::size_t width) {

@@ -40,17 +40,11 @@ bool is_hidden(std::uint32_t code) {
 }
 
 std::string escaped(std::uint32_t code) {
-  switch (code) {
-    case '\n':
-      return "\\n";
-    case '\r':
-      return "\\r";
-    case '\t':
-      return "\\t";
-    default:
-      if (code < 0x80) return fmt::format("\\x{:02x}", code);
-      return code < 0x10000 ? fmt::format("\\u{:04x}", code) : fmt::format("\\U{:08x}", code);
-  }
+  if (code == '\n') return "\\n";
+  if (code == '\r') return "\\r";
+  if (code == '\t') return "\\t";
+  if (code < 0x80) return fmt::format("\\x{:02x}", code);
+  return code < 0x10000 ? fmt::format("\\u{:04x}", code) : fmt::format("\\U{:08x}", code);
 }
 
 /// `text` with each hidden character and each byte that is no UTF-8 replaced by what `hidden` and `invalid` give.
