@@ -223,7 +223,6 @@ struct OutputFile::State {
 };
 
 OutputFile::OutputFile(fs::path path) : state_(std::make_unique<State>(std::move(path))) {}
-OutputFile::OutputFile(OutputFile&&) noexcept = default;
 OutputFile::~OutputFile() = default;
 
 void OutputFile::write_at(std::uint64_t offset, std::string_view bytes) {

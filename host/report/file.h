@@ -43,8 +43,6 @@ class OutputFile {
  public:
   /// Finds out what `path` is and makes the file aside where there is one. Throws FileError.
   explicit OutputFile(std::filesystem::path path);
-  OutputFile(OutputFile&&) noexcept;
-  OutputFile& operator=(OutputFile&&) = delete;
   ~OutputFile();
 
   /// Writes `bytes` from byte `offset` on; pieces in any order, gaps are zeros. Throws FileError.
