@@ -36,18 +36,17 @@ struct Summary {
   double spread() const noexcept { return median > 0 ? (high - low) / median : 0; }
 };
 
-/// The value below which a fraction `q` of the sorted values lies, interpolated. `sorted` is not empty.
-inline double quantile(const std::vector<double>& sorted, double q) {
-  const double at = q * static_cast<double>(sorted.size() - 1);
-  const std::size_t below = static_cast<std::size_t>(at);
-  const std::size_t above = std::min(below + 1, sorted.size() - 1);
-  return sorted[below] + (at - static_cast<double>(below)) * (sorted[above] - sorted[below]);
-}
-
 inline Summary summarize(std::vector<double> values) {
   if (values.empty()) return {};
   std::sort(values.begin(), values.end());
-  return {values.size(), quantile(values, 0.5), quantile(values, 0.25), quantile(values, 0.75)};
+  // The value below which a fraction `q` of them lies, interpolated.
+  const auto quantile = [&values](double q) {
+    const double at = q * static_cast<double>(values.size() - 1);
+    const std::size_t below = static_cast<std::size_t>(at);
+    const std::size_t above = std::min(below + 1, values.size() - 1);
+    return values[below] + (at - static_cast<double>(below)) * (values[above] - values[below]);
+  };
+  return {values.size(), quantile(0.5), quantile(0.25), quantile(0.75)};
 }
 
 }  // namespace ironcl::tuning
