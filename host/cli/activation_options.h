@@ -3,11 +3,8 @@
 #pragma once
 
 #include "host/checkpoint/model.h"
+#include "host/cli/command.h"
 #include "host/layer/activations.h"
-
-namespace CLI {
-class App;
-}
 
 namespace ironcl::cli {
 

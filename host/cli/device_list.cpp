@@ -32,8 +32,7 @@ std::vector<ironcl::Device> find_devices(const ironcl::Registry& registry, const
   for (const std::string& uri : uris) {
     try {
       ironcl::Device device = registry.device(uri);
-      const bool known = std::any_of(devices.begin(), devices.end(),
-                                     [&](const ironcl::Device& other) { return other.uri() == device.uri(); });
+      const bool known = std::ranges::find(devices, device.uri(), &ironcl::Device::uri) != devices.end();
       if (!known) devices.push_back(std::move(device));
     } catch (const ironcl::Error& error) {
       const bool malformed = error.status() == IRONCL_INVALID_ARGUMENT;

@@ -3,7 +3,6 @@
 #include "host/cli/ranks_options.h"
 
 #include "backends/words.h"
-#include "host/cli/command.h"
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
 

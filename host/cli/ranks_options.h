@@ -4,11 +4,8 @@
 #pragma once
 
 #include "host/checkpoint/model.h"
+#include "host/cli/command.h"
 #include "host/ranks/spread.h"
-
-namespace CLI {
-class App;
-}
 
 namespace ironcl::cli {
 

@@ -3,7 +3,6 @@
 #include "host/cli/shape_options.h"
 
 #include "backends/words.h"
-#include "host/cli/command.h"
 #include "host/cli/parse_option.h"
 
 namespace ironcl::cli {

@@ -3,14 +3,11 @@
 // or range. Next door: host/tuning/shapes.h (known models), host/report/problem.h (the problem line).
 #pragma once
 
+#include "host/cli/command.h"
 #include "host/layer/layer_problem.h"
 #include "host/layer/selection.h"
 #include "host/report/problem.h"
 #include "host/tuning/shapes.h"
-
-namespace CLI {
-class App;
-}
 
 namespace ironcl::cli {
 
