@@ -66,7 +66,7 @@ class BenchCommand final : public Command {
   }
 
   ExitStatus run() override {
-    report::check_outputs({csv_, json_, markdown_}, shapes_.files());
+    report::check_outputs({csv_, json_, markdown_});
     line_.leave_output(csv_ == "-" || json_ == "-" || markdown_ == "-");
     ranks_.start();
     if (!ranks_.on()) refuse_options(*app_, "{} is about ranks; give --ranks too", {"--chunks"});
@@ -82,7 +82,6 @@ class BenchCommand final : public Command {
  private:
   ExitStatus run_products() {
     const std::vector<MeasuredLayer> rows = all_rows();
-    report::check_outputs({csv_, json_, markdown_}, measured_.inputs);
     if (ranks_.on())
       return over_ranks(kRanksColumns, [&](const ironcl::Device& device, BenchTable& over) {
         for (const MeasuredLayer& one : rows)
@@ -118,7 +117,7 @@ class BenchCommand final : public Command {
   ExitStatus run_chain() {
     if (!problems_.empty() || app_->count("--rotate-mib") != 0)
       usage("--chain takes neither --problem nor --rotate-mib");
-    measured_ = shapes_.layers();
+    read_shapes();
     for (MeasuredLayer& row : measured_.layers) {
       add_options(row.problem);
       if (!classes_.empty()) row.problem.weakest_accuracy = classes_.front();
@@ -218,6 +217,11 @@ class BenchCommand final : public Command {
     return of.passed() ? ExitStatus::ok : ExitStatus::out_of_bounds;
   }
 
+  void read_shapes() {
+    measured_ = shapes_.layers();
+    report::check_outputs({csv_, json_, markdown_}, measured_.inputs);
+  }
+
   std::vector<MeasuredLayer> all_rows() {
     std::vector<MeasuredLayer> all;
     for (const std::string& line : problems_) {
@@ -231,7 +235,7 @@ class BenchCommand final : public Command {
     }
     if (!problems_.empty() && !shapes_.given()) shapes_.check_unused("--problem says everything of itself");
     if (problems_.empty() || shapes_.given()) {
-      measured_ = shapes_.layers();
+      read_shapes();
       for (const MeasuredLayer& layer : measured_.layers) {
         for (const std::int64_t m : shapes_.rows()) all.push_back(layer), all.back().problem.m = m;
       }

@@ -122,12 +122,6 @@ void ShapeOptions::check_used() const {
                  {"--w-dtype", "--scale-dtype"});
 }
 
-std::vector<std::filesystem::path> ShapeOptions::files() const {
-  std::vector<std::filesystem::path> named;
-  if (model_.ends_with(".json")) named.emplace_back(model_);
-  return named;
-}
-
 Measured ShapeOptions::layers() const {
   if (given()) check_used();
   Measured all;
@@ -144,6 +138,7 @@ Measured ShapeOptions::layers() const {
   try {
     if (!model_.empty()) {
       const bool file = model_.ends_with(".json");
+      if (file) all.inputs.emplace_back(model_);
       const tuning::ModelConfig model = file ? tuning::read_model_config(model_) : tuning::known_model(model_);
       for (const tuning::LayerShape& shape : tuning::layers_of(model, tp_size_)) add(shape.layer, shape.n, shape.k);
     }
@@ -155,7 +150,7 @@ Measured ShapeOptions::layers() const {
         layers_of_checkpoint(checkpoint_, {.block = block_}, "*", {.x = x_, .x_block = x_block_, .out = out_});
     for (MeasuredLayer& layer : more.layers) add_once(all.layers, std::move(layer.name), layer.problem);
     all.left_out = std::move(more.left_out);
-    all.inputs = std::move(more.inputs);
+    std::ranges::move(more.inputs, std::back_inserter(all.inputs));
   }
   if (all.layers.empty()) usage("nothing to measure: give --shape, --n and --k, --model or --checkpoint");
   return all;

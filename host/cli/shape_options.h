@@ -20,7 +20,7 @@ struct MeasuredLayer {
 struct Measured {
   std::vector<MeasuredLayer> layers;
   std::vector<layer::LeftOut> left_out;       ///< Layers of a checkpoint that cannot be used.
-  std::vector<std::filesystem::path> inputs;  ///< Every file of a checkpoint that was read.
+  std::vector<std::filesystem::path> inputs;  ///< Every file that was read: of a checkpoint, a config.json.
 };
 
 /// The layers of a checkpoint that a glob names, for activations that come in choices.x: codes come quantised where a
@@ -46,8 +46,6 @@ class ShapeOptions {
   /// Where none of these options names weights: throws CommandError usage where another one was given all the same,
   /// which would be ignored; `why` says what is measured instead.
   void check_unused(const std::string& why) const;
-  /// The files that options name themselves (a config.json).
-  std::vector<std::filesystem::path> files() const;
   /// The weights to measure, each problem once: those of a checkpoint as the checkpoint has them, others as a
   /// checkpoint's layer of these options. Throws CommandError usage or bad_input, checkpoint::Error.
   Measured layers() const;

@@ -212,7 +212,7 @@ class TuneCommand final : public Command {
   ExitStatus run() override {
     const std::vector<std::int64_t> tokens = shapes_.tokens();
     if (redo_ && folder_ == "off") usage("--redo is about what a folder has: give --save DIR");
-    report::check_outputs({json_}, shapes_.files());
+    report::check_outputs({json_});
     const Measured measured = tokens.empty() ? shapes_.layers() : Measured{};
     report::check_outputs({json_}, measured.inputs);
     tokens.empty() ? add_layers(measured) : add_experts(tokens);

@@ -78,13 +78,16 @@ TEST(Outputs, NeverTakeThePlaceOfAnInput) {
       {inspect, "--json=" + config}};
   const std::string model = scratch.file("other.json", read_file(data_file("tiny-qwen3-fp8/config.json")));
   const std::vector<std::string> bench = {"bench", "--checkpoint", folder, "--m", "1", "--device", "ironwood:0"},
+                                 chain = {"bench", "--checkpoint", folder,      "--chain", "1", "--m",
+                                          "1",     "--device",     "ironwood:0"},
                                  bench_model = {"bench", "--model", model, "--m", "1", "--device", "ironwood:0"},
                                  tune = {"tune", "--checkpoint", folder, "--m", "1", "--device", "ironwood:0"},
                                  tune_model = {"tune", "--model", model, "--m", "1", "--device", "ironwood:0"},
                                  layers = {"model", "--layers", folder, "--m", "16"};
   const std::vector<std::pair<std::vector<std::string>, std::string>> of_real = {
-      {bench, "--json=" + layer}, {bench, "--csv=" + config},      {bench_model, "--markdown=" + model},
-      {tune, "--json=" + layer},  {tune_model, "--json=" + model}, {layers, "--json=" + config}};
+      {bench, "--json=" + layer},  {bench, "--csv=" + config}, {bench_model, "--markdown=" + model},
+      {chain, "--json=" + config}, {tune, "--json=" + layer},  {tune_model, "--json=" + model},
+      {layers, "--json=" + config}};
   for (const auto& [all, plugins] : {std::pair{cases, Plugins::toy}, {of_real, Plugins::real}}) {
     for (const auto& [words, output] : all) {
       const Outcome outcome = complains(ironcl_command(longer({words}, {output}).words, plugins), 3,
