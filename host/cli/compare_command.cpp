@@ -15,6 +15,7 @@
 #include "host/report/json.h"
 #include "host/report/print.h"
 #include "host/report/table.h"
+#include "host/report/units.h"
 
 namespace ironcl::cli {
 namespace {
@@ -93,7 +94,7 @@ class CompareCommand final : public Command {
       if (!quiet) line.print(text);
     };
     const std::size_t count = layers.size() + whole.size();
-    say(fmt::format("{}: {} layer{}, activations {}, result {}\n\n{}", operands_.path, count, count == 1 ? "" : "s",
+    say(fmt::format("{}: {}, activations {}, result {}\n\n{}", operands_.path, report::counted(count, "layer"),
                     a ? a->origin : whole.front().input.origin, numerics::name_of(operands_.out), table.heading()));
     std::size_t at = next, done = 0;
     settings.progress = [&](const layer::DeviceReport& device) {
@@ -119,7 +120,7 @@ class CompareCommand final : public Command {
     }
     say(closing_text(report));
     if (!json_.empty() && ranks_.writes()) report::write_file(json_, report::to_text(json::value(to_json(report))));
-    return report.status();
+    return report.conclusion().status;
   }
 
  private:

@@ -102,36 +102,6 @@ std::string skipped(const CompareReport& report) {
   return layer::to_text(layer::fold(by_device));
 }
 
-std::string layers_text(std::size_t count) { return fmt::format("{} layer{}", count, count == 1 ? "" : "s"); }
-
-std::size_t count_if(const CompareReport& report, bool (*is)(const CaseReport&)) {
-  return static_cast<std::size_t>(std::count_if(report.cases.begin(), report.cases.end(), is));
-}
-bool is_wrong(const CaseReport& layer) { return layer.wrong(); }
-bool is_missed(const CaseReport& layer) { return layer.computed() == 0; }
-bool is_of_models(const CaseReport& layer) { return layer.computed() != 0 && layer.compared() == 0; }
-
-std::string verdict_line(const CompareReport& report) {
-  const std::string all = layers_text(report.cases.size());
-  if (const std::size_t wrong = count_if(report, is_wrong); wrong != 0)
-    return fmt::format("FAIL: {} of {} out of bounds or not computed\n", wrong, all);
-  if (const std::size_t missed = count_if(report, is_missed); missed != 0 || report.cases.empty())
-    return fmt::format("FAIL: {} of {} ran on no device, so nothing is proven\n", missed, all);
-  if (const std::size_t alone = count_if(report, is_of_models); alone != 0)
-    return fmt::format(
-        "MODEL ONLY: {} of {} ran on no device but the model, which agrees with the oracle: that says "
-        "nothing of a real device\n",
-        alone, all);
-  std::int64_t elements = 0;
-  std::size_t runs = 0;
-  for (const CaseReport& layer : report.cases) {
-    runs += layer.computed();
-    elements += layer.problem.m * layer.problem.n * static_cast<std::int64_t>(layer.computed());
-  }
-  return fmt::format("PASS: {}, {} result{}, {} elements, every one within its bound\n", all, runs,
-                     runs == 1 ? "" : "s", elements);
-}
-
 /// Adds the members that every comparison has; null where there was none.
 void add_comparison(const std::optional<Comparison>& comparison, json::object& object) {
   const Comparison& one = comparison ? *comparison : Comparison();
@@ -217,24 +187,35 @@ json::object to_json(const layer::CaseReport& layer) {
 
 }  // namespace
 
-const char* name_of(Outcome outcome) noexcept {
-  return outcome == Outcome::pass ? "pass" : outcome == Outcome::fail ? "fail" : "model_only";
-}
-
-Outcome CompareReport::verdict() const noexcept {
-  if (cases.empty() || count_if(*this, is_wrong) != 0 || count_if(*this, is_missed) != 0) return Outcome::fail;
-  return count_if(*this, is_of_models) != 0 ? Outcome::model_only : Outcome::pass;
-}
-
-ExitStatus CompareReport::status() const noexcept {
-  if (count_if(*this, is_wrong) != 0) return ExitStatus::out_of_bounds;
-  const Outcome outcome = verdict();
-  const bool asked = outcome == Outcome::model_only && asked_for_models;
-  return outcome == Outcome::pass || asked ? ExitStatus::ok : ExitStatus::no_device;
+Conclusion CompareReport::conclusion() const {
+  const auto count_if = [this](const auto& is) { return std::ranges::count_if(cases, is); };
+  const std::string all = report::counted(cases.size(), "layer");
+  if (const auto wrong = count_if(&CaseReport::wrong); wrong != 0)
+    return {"fail", ExitStatus::out_of_bounds,
+            fmt::format("FAIL: {} of {} out of bounds or not computed\n", wrong, all)};
+  const auto missed = count_if([](const CaseReport& layer) { return layer.computed() == 0; });
+  if (missed != 0 || cases.empty())
+    return {"fail", ExitStatus::no_device,
+            fmt::format("FAIL: {} of {} ran on no device, so nothing is proven\n", missed, all)};
+  if (const auto alone = count_if([](const CaseReport& layer) { return layer.compared() == 0; }); alone != 0)
+    return {
+        "model_only", asked_for_models ? ExitStatus::ok : ExitStatus::no_device,
+        fmt::format("MODEL ONLY: {} of {} ran on no device but the model, which agrees with the oracle: that says "
+                    "nothing of a real device\n",
+                    alone, all)};
+  std::int64_t elements = 0;
+  std::size_t runs = 0;
+  for (const CaseReport& layer : cases) {
+    runs += layer.computed();
+    elements += layer.problem.m * layer.problem.n * static_cast<std::int64_t>(layer.computed());
+  }
+  return {"pass", ExitStatus::ok,
+          fmt::format("PASS: {}, {}, {} elements, every one within its bound\n", all, report::counted(runs, "result"),
+                      elements)};
 }
 
 json::object to_json(const CompareReport& report) {
-  return {{"verdict", name_of(report.verdict())},
+  return {{"verdict", report.conclusion().verdict},
           {"path", report.path},
           {"cases", all_of(report.cases)},
           {"left_out", layer::to_json(layer::fold(report.left_out))}};
@@ -303,10 +284,10 @@ std::string closing_text(const CompareReport& report) {
     text += fmt::format("and {} more layers with remarks; --json FILE has every one\n", remarked - kMostRemarks);
   text += skipped(report);
   if (!report.left_out.empty())
-    text += fmt::format("left out: {} that could not be run\n{}", layers_text(report.left_out.size()),
+    text += fmt::format("left out: {} that could not be run\n{}", report::counted(report.left_out.size(), "layer"),
                         layer::to_text(layer::fold(report.left_out)));
   if (!report.missing.empty()) text += report.missing + "\n";
-  return text + verdict_line(report);
+  return text + report.conclusion().text;
 }
 
 std::string shell_word(const std::string& text) {

@@ -9,15 +9,15 @@
 
 namespace ironcl::cli {
 
-/// The outcome of a whole run.
-enum class Outcome {
-  pass,        ///< A device other than a model computed every layer, and everything is within bounds.
-  fail,        ///< An element is out of bounds, or a device failed, or a layer ran on no device.
-  model_only,  ///< Everything is within bounds, but some layer ran on a model alone: that proves nothing.
+/// What a whole run comes to.
+struct Conclusion {
+  /// "pass": a device other than a model computed every layer, and everything is within bounds. "fail": an element is
+  /// out of bounds, or a device failed, or a layer ran on no device. "model_only": everything is within bounds, but
+  /// some layer ran on a model alone: that proves nothing.
+  const char* verdict;
+  ExitStatus status;
+  std::string text;  ///< The last line of the output.
 };
-
-/// "pass", "fail", "model_only".
-const char* name_of(Outcome outcome) noexcept;
 
 /// A whole run of compare.
 struct CompareReport {
@@ -28,8 +28,7 @@ struct CompareReport {
   bool asked_for_models = false;         ///< The caller named devices, and models only.
   std::string missing;                   ///< Why there is no device but models; empty where there is one.
 
-  Outcome verdict() const noexcept;
-  ExitStatus status() const noexcept;
+  Conclusion conclusion() const;
 };
 
 /// {"verdict", "cases": [...], "left_out": [...]}; docs/command.md has every key.

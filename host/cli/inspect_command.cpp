@@ -252,10 +252,6 @@ report::Table unquantized_table(const Checkpoint& checkpoint, const char* headin
   return table;
 }
 
-std::string plural(std::size_t count, const char* word) {
-  return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");
-}
-
 std::string head(const Checkpoint& checkpoint) {
   const auto& config = checkpoint.config();
   std::map<std::string, std::size_t> writers;
@@ -265,7 +261,8 @@ std::string head(const Checkpoint& checkpoint) {
   if (!config.writer.empty()) names.emplace_back(config.writer);
   for (const auto& [writer, count] : writers)
     if (writer != config.writer) names.emplace_back(writer);
-  return fmt::format("{}: {}, {}{}\n\n", checkpoint.path().string(), plural(checkpoint.files().size(), "file"),
+  return fmt::format("{}: {}, {}{}\n\n", checkpoint.path().string(),
+                     report::counted(checkpoint.files().size(), "file"),
                      config.method.empty() ? "no quantization_config" : "quant_method " + config.method,
                      names.empty() ? "" : fmt::format(", written by {}", fmt::join(names, ", ")));
 }
@@ -279,10 +276,10 @@ std::string sums(const Checkpoint& checkpoint) {
   }
   for (const Unquantized& tensor : checkpoint.unquantized()) other_bytes += tensor.data.size();
   const std::size_t usable = checkpoint.layers().size() - unusable;
-  return fmt::format("{}{} ({}), {} ({})\n", plural(usable, "quantised layer"),
+  return fmt::format("{}{} ({}), {} ({})\n", report::counted(usable, "quantised layer"),
                      unusable == 0 ? "" : fmt::format(" and {} that cannot be used", unusable),
                      report::human_bytes(static_cast<double>(layer_bytes)),
-                     plural(checkpoint.unquantized().size(), "other tensor"),
+                     report::counted(checkpoint.unquantized().size(), "other tensor"),
                      report::human_bytes(static_cast<double>(other_bytes)));
 }
 

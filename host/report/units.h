@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 namespace ironcl::report {
 
@@ -18,6 +19,9 @@ std::string human_number(double value);
 
 /// A number in the digits that give it back exactly; "nan", "inf", "-inf" where it is not finite.
 std::string exact_number(double value);
+
+/// "1 layer", "2 layers".
+std::string counted(std::size_t count, std::string_view word);
 
 /// Nanoseconds of a clock that only goes forward.
 double now_ns();
