@@ -119,6 +119,33 @@ std::string line(const std::vector<std::string_view>& keys, const std::vector<st
   return line;
 }
 
+/// Times a sequence of `layers` times what `record` adds, each of `bytes`, and one wait, into the row of a chain.
+void time_chain(const Device& device, const std::function<void(SequenceDesc&)>& record, std::size_t layers,
+                double bytes, const BenchSettings& settings, BenchRow& row) {
+  SequenceDesc calls;
+  for (std::size_t at = 0; at < layers; ++at) record(calls);
+  const Sequence sequence(device, calls);
+  Queue queue(device);
+  std::vector<double> enqueueing;  // Until the last kernel was enqueued.
+  const auto run = [&] {
+    const double start = report::now_ns();
+    queue.submit(sequence, {});
+    enqueueing.push_back(report::now_ns() - start);
+    queue.finish();
+    layer::Timing timing;
+    timing.host_ns = report::now_ns() - start;
+    return timing;
+  };
+  Timed timed = measure(run, settings);
+  timed.kind = IRONCL_TIME_MEASURED;  // By the host, which waits for the whole chain.
+  enqueueing.erase(enqueueing.begin(), enqueueing.end() - static_cast<std::ptrdiff_t>(timed.host.count));
+  const auto count = static_cast<double>(layers);
+  add_times(row, timed, 0, bytes * count, settings.copy_bytes_per_second);
+  row["layer_ns"] = timed.host.median / count;
+  row["enqueue_ns"] = tuning::summarize(enqueueing).median / count;
+  row["layers"] = static_cast<std::int64_t>(layers);
+}
+
 }  // namespace
 
 Timed measure(const std::function<layer::Timing()>& run, const BenchSettings& settings,
@@ -205,32 +232,6 @@ void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, do
   row["gbytes_per_s"] = bytes / ns;
   if (is_measured(timed.kind) && copy_bytes_per_second > 0)
     row["of_copy_ceiling"] = bytes / ns * 1e9 / copy_bytes_per_second;
-}
-
-void time_chain(const Device& device, const std::function<void(SequenceDesc&)>& record, std::size_t layers,
-                double bytes, const BenchSettings& settings, BenchRow& row) {
-  SequenceDesc calls;
-  for (std::size_t at = 0; at < layers; ++at) record(calls);
-  const Sequence sequence(device, calls);
-  Queue queue(device);
-  std::vector<double> enqueueing;  // Until the last kernel was enqueued.
-  const auto run = [&] {
-    const double start = report::now_ns();
-    queue.submit(sequence, {});
-    enqueueing.push_back(report::now_ns() - start);
-    queue.finish();
-    layer::Timing timing;
-    timing.host_ns = report::now_ns() - start;
-    return timing;
-  };
-  Timed timed = measure(run, settings);
-  timed.kind = IRONCL_TIME_MEASURED;  // By the host, which waits for the whole chain.
-  enqueueing.erase(enqueueing.begin(), enqueueing.end() - static_cast<std::ptrdiff_t>(timed.host.count));
-  const auto count = static_cast<double>(layers);
-  add_times(row, timed, 0, bytes * count, settings.copy_bytes_per_second);
-  row["layer_ns"] = timed.host.median / count;
-  row["enqueue_ns"] = tuning::summarize(enqueueing).median / count;
-  row["layers"] = static_cast<std::int64_t>(layers);
 }
 
 const BenchColumns kChainColumns = {

@@ -72,10 +72,6 @@ void add_check(BenchRow& row, const layer::Check& check);
 /// copy rate where that is known.
 void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, double copy_bytes_per_second);
 
-/// Times a sequence of `layers` times what `record` adds, each of `bytes`, and one wait, into the row of a chain.
-void time_chain(const Device& device, const std::function<void(SequenceDesc&)>& record, std::size_t layers,
-                double bytes, const BenchSettings& settings, BenchRow& row);
-
 /// The products of `layers` layers, each with a copy of the weights, so that none come from a cache: recorded, and
 /// submitted by one call, as a decode step runs them; each is checked first.
 void bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
