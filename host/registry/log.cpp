@@ -14,14 +14,14 @@ constexpr struct {
 } kKinds[] = {{"error", kError},   {"warn", kWarn}, {"load", kLoad},  {"dispatch", kDispatch},
               {"create", kCreate}, {"exec", kExec}, {"build", kBuild}};
 
-}  // namespace
-
 const char* kind_name(Kind kind) {
   for (const auto& entry : kKinds) {
     if (entry.kind == kind) return entry.name;
   }
   return "unknown";
 }
+
+}  // namespace
 
 Verbosity parse_verbosity(std::string_view text) {
   Verbosity result;

@@ -24,8 +24,6 @@ enum Kind : std::uint32_t {
   kAllKinds = (1u << 7) - 1
 };
 
-const char* kind_name(Kind kind);
-
 /// "error,warn,load,dispatch,create,exec,build", "all" or "none", with ",filter=REGEX" last (it may hold commas).
 struct Verbosity {
   std::uint32_t kinds = 0;
