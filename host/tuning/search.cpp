@@ -208,12 +208,7 @@ struct Search {
                                   [](const Live& a, const Live& b) { return a.quick_ns < b.quick_ns; }),
                  std::move(live));
     std::size_t others = 0;
-    for (std::size_t i = 0; i < live_.size();) {
-      if (live_[i].index != space_.rule_of_thumb && ++others > kFinalists)
-        live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(i));
-      else
-        ++i;
-    }
+    std::erase_if(live_, [&](const Live& one) { return one.index != space_.rule_of_thumb && ++others > kFinalists; });
   }
 
   void sample(double share) {
