@@ -83,7 +83,7 @@ void bench_mlp(const Device& device, const MeasuredLayer& gate_up, const Measure
                std::size_t layers, const BenchSettings& settings, BenchTable& table);
 
 /// Bytes of codes and scales of an expert's three matrices.
-double expert_bytes(const layer::ExpertsForm& form, const layer::GatedForm& expert);
+std::uint64_t expert_bytes(const layer::ExpertsForm& form, const layer::GatedForm& expert);
 /// Operations of a call, two per multiply-add, without the router's.
 double flops_of(const layer::ExpertsForm& form, std::int64_t tokens);
 

@@ -29,14 +29,13 @@ std::string accuracy_of(const layer::Runner& runner) {
 
 }  // namespace
 
-double expert_bytes(const ExpertsForm& form, const layer::GatedForm& expert) {
-  const double h = static_cast<double>(form.hidden), i = static_cast<double>(expert.width);
-  const auto scales = [&](const layer::MatrixForm& matrix, std::int64_t n, std::int64_t k) {
-    return static_cast<double>(matrix.scale.grid.scale_rows(n) * matrix.scale.grid.scale_cols(k)) *
-           static_cast<double>(numerics::size_of(matrix.scale.dtype));
+std::uint64_t expert_bytes(const ExpertsForm& form, const layer::GatedForm& expert) {
+  const auto bytes = [](const layer::MatrixForm& matrix, std::int64_t n, std::int64_t k) {
+    const numerics::ScaleGrid& grid = matrix.scale.grid;
+    return layer::bytes_of_matrix(matrix.code, n, k) +
+           layer::bytes_of_matrix(matrix.scale.dtype, grid.scale_rows(n), grid.scale_cols(k));
   };
-  return 3 * h * i * static_cast<double>(numerics::size_of(expert.gate.code)) +
-         2 * scales(expert.gate, expert.width, form.hidden) + scales(expert.down, form.hidden, expert.width);
+  return 2 * bytes(expert.gate, expert.width, form.hidden) + bytes(expert.down, form.hidden, expert.width);
 }
 
 double flops_of(const ExpertsForm& form, std::int64_t tokens) {
@@ -76,8 +75,8 @@ void bench_experts(const Device& device, const layer::ExpertsSource& source, con
     const Timed timed = measure([&] { return whole[next++ % whole.size()].run(); }, settings);
     const std::int64_t hit = experts_hit(form, inputs), rows = choices.tokens * form.routing.top_k;
     add_times(row, timed, flops_of(form, choices.tokens),
-              static_cast<double>(hit) * expert_bytes(form, form.experts) +
-                  (form.shared ? expert_bytes(form, *form.shared) : 0),
+              static_cast<double>(static_cast<std::uint64_t>(hit) * expert_bytes(form, form.experts) +
+                                  (form.shared ? expert_bytes(form, *form.shared) : 0)),
               settings.copy_bytes_per_second);
     row["hit"] = hit;
     row["rows"] = rows;

@@ -222,12 +222,10 @@ void bench_ranks(ranks::Launch& launch, const Device& device, const layer::Exper
     row["compute_ns"] = figures.phases.compute * 1e9;
     const ranks::Partition share = ranks::Partition::even("experts", form.experts.count, launch.size());
     const std::string memory = memory_text(figures, [&](int rank) {
-      const double everywhere =
-          (form.shared ? expert_bytes(form, *form.shared) : 0) +
-          static_cast<double>(layer::bytes_of_matrix(form.router.code, form.logits(), form.hidden));
-      return static_cast<std::uint64_t>(everywhere +
-                                        static_cast<double>(share.ranges[static_cast<std::size_t>(rank)].size()) *
-                                            expert_bytes(form, form.experts));
+      const std::uint64_t everywhere = (form.shared ? expert_bytes(form, *form.shared) : 0) +
+                                       layer::bytes_of_matrix(form.router.code, form.logits(), form.hidden);
+      const std::int64_t experts = share.ranges[static_cast<std::size_t>(rank)].size();
+      return everywhere + static_cast<std::uint64_t>(experts) * expert_bytes(form, form.experts);
     });
     row["memory"] = memory;
     table.say(memory + "\n");
