@@ -177,13 +177,13 @@ Timed measure(const std::function<layer::Timing()>& run, const BenchSettings& se
   return {tuning::summarize(device), tuning::summarize(host), kind};
 }
 
-BenchTable::BenchTable(const BenchColumns& columns, Say say)
-    : table_(columns_of(columns.keys)), shown_(words::split(columns.shown, ' ')), say_(std::move(say)) {}
+BenchTable::BenchTable(const BenchColumns& columns, ProgressLine& line)
+    : table_(columns_of(columns.keys)), shown_(words::split(columns.shown, ' ')), line_(line) {}
 
 void BenchTable::heading() const {
   std::vector<std::string> headings;
   for (const std::string_view key : shown_) headings.emplace_back(column(key).heading);
-  say_(line(shown_, headings) + "\n");
+  say(line(shown_, headings) + "\n");
 }
 
 void BenchTable::add(const BenchRow& row) {
@@ -201,7 +201,7 @@ void BenchTable::add(const BenchRow& row) {
   }
   texts.resize(filled);
   const Cell why = cell(row, "why");
-  say_(fmt::format("{} {}\n", line(shown_, texts), why.is_null() ? "" : std::string(why.get_string())));
+  say(fmt::format("{} {}\n", line(shown_, texts), why.is_null() ? "" : std::string(why.get_string())));
 }
 
 void BenchTable::attempt(BenchRow row, const std::function<void(BenchRow& row)>& fill) {

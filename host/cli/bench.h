@@ -3,6 +3,7 @@
 // come. Next door: bench_command.cpp (options; single products), bench_experts.cpp.
 #pragma once
 
+#include "host/cli/progress_line.h"
 #include "host/cli/shape_options.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/execution.h"
@@ -46,9 +47,8 @@ using BenchRow = boost::json::object;
 
 class BenchTable {
  public:
-  using Say = std::function<void(const std::string&)>;
-
-  BenchTable(const BenchColumns& columns, Say say);
+  /// `line` outlives it.
+  BenchTable(const BenchColumns& columns, ProgressLine& line);
 
   void heading() const;
   void add(const BenchRow& row);
@@ -56,14 +56,14 @@ class BenchTable {
   /// added.
   void attempt(BenchRow row, const std::function<void(BenchRow& row)>& fill);
   bool passed() const noexcept { return passed_; }  ///< No check failed, and no device.
-  void say(const std::string& text) const { say_(text); }
+  void say(const std::string& text) const { line_.print(text); }
   const report::Table& table() const noexcept { return table_; }
 
  private:
   report::Table table_;
   bool passed_ = true;
   std::vector<std::string_view> shown_;
-  Say say_;
+  ProgressLine& line_;
 };
 
 /// Adds a check's verdict, errors and number of rows.

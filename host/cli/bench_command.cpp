@@ -180,7 +180,7 @@ class BenchCommand final : public Command {
   /// Measures on each requested device, and says its ceilings.
   ExitStatus on_devices(const BenchColumns& columns, const MeasureAll& measure_all) {
     const ironcl::Registry registry = ironcl::Registry::discover();
-    BenchTable table(columns, speaker());
+    BenchTable table(columns, line_);
     for (const ironcl::Device& device : real_devices(registry, uris_)) {
       const tuning::Ceilings ceilings = tuning::ceilings_of(device);
       line_.say("{}: {}{}\n", device.uri(), device.name(),
@@ -199,7 +199,7 @@ class BenchCommand final : public Command {
     const ironcl::Registry registry = ironcl::Registry::discover();
     const ironcl::Device device = ranks_.devices(registry, uris_).front();
     line_.say("{} ranks, rank 0 on {}: {}\n", ranks_.launch().size(), device.uri(), device.name());
-    BenchTable table(columns, speaker());
+    BenchTable table(columns, line_);
     table.heading();
     measure_all(device, table);
     return written(table);
@@ -254,10 +254,6 @@ class BenchCommand final : public Command {
 
   void add_options(report::Problem& problem) const {
     problem.options.insert(problem.options.end(), options_.begin(), options_.end());
-  }
-
-  BenchTable::Say speaker() {
-    return [this](const std::string& line) { line_.print(line); };
   }
 
   /// Checks and times one problem. A device's refusal is a row, not a failure.

@@ -89,10 +89,7 @@ class CompareCommand final : public Command {
     const bool quiet = json_ == "-";
     const report::GroupedText table(sample_of(devices, settings), report::terminal_width());
     ProgressLine line;
-    const auto say = [&line, quiet](const std::string& text) {
-      line.clear();
-      if (!quiet) line.print(text);
-    };
+    const auto say = [&line, quiet](const std::string& text) { quiet ? line.clear() : line.print(text); };
     const std::size_t count = layers.size() + whole.size();
     say(fmt::format("{}: {}, activations {}, result {}\n\n{}", operands_.path, report::counted(count, "layer"),
                     a ? a->origin : whole.front().input.origin, numerics::name_of(operands_.out), table.heading()));

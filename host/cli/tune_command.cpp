@@ -50,11 +50,11 @@ double number_in(const json::object& member, const char* name) {
 /// What is printed, a line per problem while it runs and a summary, and everything as JSON.
 class TuneReport {
  public:
-  explicit TuneReport(std::function<void(const std::string&)> print) : print_(std::move(print)) {}
+  explicit TuneReport(ProgressLine& line) : line_(line) {}
 
   void heading() const {
-    print_(fmt::format("{:>6} {:>6} {:>6}  {:<8} {:>10} {:>10} {:>6}  {:<22} {}\n", "M", "N", "K", "", "time",
-                       "thumb", "ratio", "tried/dropped/wrong", "configuration"));
+    line_.print(fmt::format("{:>6} {:>6} {:>6}  {:<8} {:>10} {:>10} {:>6}  {:<22} {}\n", "M", "N", "K", "", "time",
+                            "thumb", "ratio", "tried/dropped/wrong", "configuration"));
   }
 
   /// A search came to its end, with or without a winner.
@@ -72,7 +72,7 @@ class TuneReport {
                                            failed == 0 ? "" : fmt::format(" ({} failed)", failed));
     const char* const verdict = !found.any ? "none" : found.beats_rule_of_thumb ? "tuned" : "kept";
     if (found.any) {
-      print_(line(problem, verdict, found.time.median, thumb, counts, to_text(found.winner)));
+      line_.print(line(problem, verdict, found.time.median, thumb, counts, to_text(found.winner)));
       if (thumb > 0) ratios_.push_back(thumb / found.time.median);
     } else {
       ++without_answer_;
@@ -80,7 +80,7 @@ class TuneReport {
       for (const tuning::Trial& trial : found.trials)
         if (!trial.why.empty())
           why = fmt::format("{}: {}: {}", to_text(trial.configuration), name_of(trial.outcome), trial.why);
-      print_(line(problem, verdict, 0, 0, counts, why));
+      line_.print(line(problem, verdict, 0, 0, counts, why));
     }
 
     json::array dropped, trials;
@@ -117,7 +117,7 @@ class TuneReport {
   void known(const report::Problem& problem, const json::object& member) {
     ++known_;
     const double ns = number_in(member, "time_ns"), thumb = number_in(member, "rule_of_thumb_ns");
-    print_(line(problem, "known", ns, thumb, "-", to_text(tuning::configuration_of(member))));
+    line_.print(line(problem, "known", ns, thumb, "-", to_text(tuning::configuration_of(member))));
     if (ns > 0 && thumb > 0) ratios_.push_back(thumb / ns);
     json::object row = row_of(problem, "known");
     for (const auto& field : member) row[field.key()] = field.value();
@@ -156,7 +156,7 @@ class TuneReport {
           fmt::join(not_reached_.begin(), not_reached_.begin() + static_cast<std::ptrdiff_t>(named), ", "),
           named == not_reached_.size() ? "" : fmt::format(" and {} more", not_reached_.size() - named));
     }
-    print_(text);
+    line_.print(text);
     return {{"device", device.uri()},
             {"name", device.name()},
             {"driver", device.props().driver},
@@ -171,7 +171,7 @@ class TuneReport {
   bool all_right() const noexcept { return without_answer_ == 0; }
 
  private:
-  std::function<void(const std::string&)> print_;
+  ProgressLine& line_;
   json::array rows_;
   std::vector<double> ratios_;  ///< Rule of thumb over tuned, of what was searched now or before.
   std::vector<std::string> not_reached_;
@@ -224,7 +224,7 @@ class TuneCommand final : public Command {
     line_.say("{}: {}\nproblems: {}, in {:.0f} s; tables: {}\n", device_.uri(), device_.name(), todo_.size(), budget_,
               saves ? "merged into " + folder_ + " after each problem"
                     : "none, results are only printed (--save DIR keeps them)");
-    TuneReport report([this](const std::string& text) { line_.print(text); });
+    TuneReport report(line_);
     report.heading();
 
     const auto previous = std::signal(SIGINT, interrupt);
