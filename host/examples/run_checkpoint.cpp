@@ -41,10 +41,7 @@ struct Ready {
 
   void run(ironcl::Queue& queue, const std::vector<std::uint16_t>& values) {
     queue.write(x, std::span(values));
-    ironcl::GemmArgs args{.m = desc.m, .weights = weights, .a = x, .d = y};
-    if (x_scale) args.a_scale = x_scale;
-    if (bias) args.bias = bias;
-    queue.run(gemm, args);
+    queue.run(gemm, {.m = desc.m, .weights = weights, .a = x, .a_scale = x_scale, .d = y, .bias = bias});
     queue.read(y, std::span(out)).wait();
   }
 };
