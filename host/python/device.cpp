@@ -24,8 +24,6 @@ std::int64_t bucket(std::int64_t m) {
 
 const pid_t kProcess = getpid();  // A child that is forked from it has no workers, and would wait for them.
 
-std::int64_t matrices_of(const GemmDesc& desc) { return std::max<std::int64_t>(desc.matrices, 1); }
-
 }  // namespace
 
 Registry& registry() {
@@ -138,7 +136,8 @@ Linear::Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc&
   const auto plan = device_->operation(desc_for({1, IRONCL_BF16, IRONCL_BF16, gated}));
   weights_.emplace_back(device_->device_, weights, plan.get());
   if (bias == nullptr) return;
-  bias_ = Buffer(device_->device_, bytes_of(desc_.bias, matrices_of(desc_) * desc_.n));
+  const std::int64_t matrices = std::max<std::int64_t>(desc_.matrices, 1);
+  bias_ = Buffer(device_->device_, bytes_of(desc_.bias, matrices * desc_.n));
   device_->write(bias_, bias);
   device_->queue_.finish();
 }

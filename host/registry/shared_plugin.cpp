@@ -22,8 +22,7 @@ struct SharedPlugin::Entry {
   }
   void detach(const std::shared_ptr<Logger>& logger) noexcept {
     const std::lock_guard lock(loggers_mutex);
-    const auto found = std::find(loggers.begin(), loggers.end(), logger);
-    if (found != loggers.end()) loggers.erase(found);
+    std::erase(loggers, logger);
   }
   static void log(void* context, std::uint32_t level, const char* text) noexcept {
     auto& self = *static_cast<Entry*>(context);
