@@ -68,7 +68,13 @@ class TuneReport {
     skipped_ += found.skipped;
     if (found.out_of_time) ++out_of_time_;
     const double thumb = found.rule_of_thumb_time.median;
-    const std::string counts = fmt::format("{}/{}/{}{}", found.trials.size(), space.dropped_count(), wrong,
+    json::array dropped, trials;
+    std::int64_t dropped_count = 0;
+    for (const auto& [why, count] : space.dropped) {
+      dropped.push_back({{"why", why}, {"count", count}});
+      dropped_count += count;
+    }
+    const std::string counts = fmt::format("{}/{}/{}{}", found.trials.size(), dropped_count, wrong,
                                            failed == 0 ? "" : fmt::format(" ({} failed)", failed));
     const char* const verdict = !found.any ? "none" : found.beats_rule_of_thumb ? "tuned" : "kept";
     if (found.any) {
@@ -83,8 +89,6 @@ class TuneReport {
       line_.print(line(problem, verdict, 0, 0, counts, why));
     }
 
-    json::array dropped, trials;
-    for (const auto& [why, count] : space.dropped) dropped.push_back({{"why", why}, {"count", count}});
     for (const tuning::Trial& trial : found.trials)
       trials.push_back({{"configuration", to_text(trial.configuration)},
                         {"outcome", name_of(trial.outcome)},
@@ -318,7 +322,7 @@ class TuneCommand final : public Command {
       return;
     }
     // A search tries at least the rule of thumb: where not even that ends within the time, it does not begin.
-    if (seconds_left() <= (searched_ == 0 ? 0 : first_trial_seconds_)) {
+    if (seconds_left() <= first_trial_seconds_) {
       report.not_reached(problem);
       return;
     }
@@ -335,7 +339,6 @@ class TuneCommand final : public Command {
     settings.progress = [&](const tuning::Progress& progress) { show(problem, progress); };
     const tuning::Found found = tuning::search(device_, problem, operands, expected, space, pool_, settings);
     first_trial_seconds_ = std::max(first_trial_seconds_, found.first_trial_seconds);
-    ++searched_;
     if (found.stopped) return report.not_reached(problem);  // half a search is none
     report.found(problem, space, found);
     if (!found.any) return;
@@ -374,8 +377,8 @@ class TuneCommand final : public Command {
 
   ironcl::Device device_;
   std::vector<Product> todo_;
-  std::size_t next_ = 0, searched_ = 0;
-  double start_ = 0, first_trial_seconds_ = 0;
+  std::size_t next_ = 0;
+  double start_ = 0, first_trial_seconds_ = 0;  ///< Of the longest first trial so far.
   layer::WeightsPool pool_;
   std::optional<layer::MadeOperands> made_;  ///< Of the weights in hand.
   tuning::Winners winners_;

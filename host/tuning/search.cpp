@@ -97,7 +97,6 @@ struct Search {
   std::vector<bool> tried_ = std::vector<bool>(space_.candidates.size());
   std::vector<Live> live_{};  ///< Fastest first.
   double start_ = now(), trial_seconds_ = 0;
-  std::size_t trials_ = 0;
   Found found_{};
 
   Found run() {
@@ -129,7 +128,7 @@ struct Search {
 
   /// Whether another trial ends within this share of the time for trials.
   bool time_for_a_trial(double share) {
-    const double mean = trials_ == 0 ? 0 : trial_seconds_ / static_cast<double>(trials_);
+    const double mean = found_.trials.empty() ? 0 : trial_seconds_ / static_cast<double>(found_.trials.size());
     double finals = 0;  // the fewest runs of the finalists so far: one to warm up, three timed, one checked
     for (const Live& live : live_) finals += 5e-9 * live.quick_ns;
     const double rest = settings_.budget_seconds - std::max(finals, settings_.budget_seconds * kFinalShare);
@@ -163,8 +162,7 @@ struct Search {
     }
     found_.trials.push_back(std::move(trial));
     trial_seconds_ += now() - before;
-    if (trials_ == 0) found_.first_trial_seconds = trial_seconds_;
-    ++trials_;
+    if (found_.trials.size() == 1) found_.first_trial_seconds = trial_seconds_;
     report(stage);
   }
 

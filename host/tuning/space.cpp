@@ -56,12 +56,6 @@ json::object options_of(const Configuration& configuration) {
   return options;
 }
 
-std::int64_t Space::dropped_count() const {
-  std::int64_t count = 0;
-  for (const auto& reason : dropped) count += reason.second;
-  return count;
-}
-
 Space parse_space(std::string_view json_text, numerics::AccuracyClass weakest) {
   boost::system::error_code error;
   const json::value answer = json::parse(json::string_view(json_text.data(), json_text.size()), error);

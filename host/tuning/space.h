@@ -37,8 +37,6 @@ struct Space {
   std::vector<std::string> devices;  ///< Names of the device in file names of tables, the narrowest first.
   std::string dtype;                 ///< "fp8_w8a8", for file names.
   std::int64_t compute_units = 0;    ///< 0: not said.
-
-  std::int64_t dropped_count() const;
 };
 
 /// Reads an answer of "candidates". Configurations of a class weaker than `weakest` are dropped, whatever the plugin
