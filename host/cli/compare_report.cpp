@@ -43,14 +43,6 @@ report::Table empty_table() {
                         {"verdict", "verdict", Kind::text}});
 }
 
-/// The command that runs one layer on one device again.
-std::string reproduction(const CompareReport& report, const std::string& layer, const std::string& uri) {
-  // Of ranks the options say the devices.
-  const std::string device = uri.find(" ranks ") != std::string::npos ? "" : " --device " + shell_word(uri);
-  return fmt::format("ironcl compare {} --layer {}{}{}", shell_word(report.path), shell_word(layer), device,
-                     report.command_tail);
-}
-
 /// What is wrong or undefined, in words, with the lines that reproduce it; empty where nothing is.
 std::string remarks(const CompareReport& report, const CaseReport& layer) {
   std::string text;
@@ -58,7 +50,11 @@ std::string remarks(const CompareReport& report, const CaseReport& layer) {
     report::Problem problem = layer.problem;
     problem.weakest_accuracy = device.allowed;
     if (layer.heading.empty()) text += fmt::format("  problem:   {}\n", report::to_line(problem));
-    text += fmt::format("  reproduce: {}\n", reproduction(report, layer.layer, device.uri));
+    // Of ranks the options say the devices.
+    const bool ranks = device.uri.find(" ranks ") != std::string::npos;
+    text +=
+        fmt::format("  reproduce: ironcl compare {} --layer {}{}{}\n", shell_word(report.path),
+                    shell_word(layer.layer), ranks ? "" : " --device " + shell_word(device.uri), report.command_tail);
   };
   const auto elements = static_cast<std::size_t>(layer.problem.m * layer.problem.n);
   if (elements == 0) text += fmt::format("{}: 0 rows, so there was no element to compare\n", layer.layer);
