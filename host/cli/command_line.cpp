@@ -61,9 +61,8 @@ std::vector<std::string> option_names(const CLI::App& command) {
 /// An option whose value may be left out takes the next word only where that is a file for it, so that
 /// `inspect --json PATH` is about PATH.
 void mark_values_left_out(std::vector<std::string>& words, const std::vector<const CLI::App*>& commands) {
-  const auto command = std::find_if(commands.begin(), commands.end(), [&](const CLI::App* candidate) {
-    return !words.empty() && candidate->get_name() == words.front();
-  });
+  if (words.empty()) return;
+  const auto command = std::ranges::find(commands, words.front(), &CLI::App::get_name);
   if (command == commands.end()) return;
   for (std::size_t i = 1; i < words.size() && words[i] != "--"; ++i) {
     for (const CLI::Option* option : (*command)->get_options()) {

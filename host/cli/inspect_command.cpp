@@ -254,13 +254,11 @@ report::Table unquantized_table(const Checkpoint& checkpoint, const char* headin
 
 std::string head(const Checkpoint& checkpoint) {
   const auto& config = checkpoint.config();
-  std::map<std::string, std::size_t> writers;
-  for (const LinearLayer& layer : checkpoint.layers())
-    if (!layer.writer.empty()) ++writers[layer.writer];
-  std::vector<std::string_view> names;
-  if (!config.writer.empty()) names.emplace_back(config.writer);
-  for (const auto& [writer, count] : writers)
-    if (writer != config.writer) names.emplace_back(writer);
+  std::set<std::string_view> writers;
+  for (const LinearLayer& layer : checkpoint.layers()) writers.insert(layer.writer);
+  std::vector<std::string_view> names = {config.writer};
+  std::ranges::remove_copy(writers, std::back_inserter(names), config.writer);
+  std::erase(names, "");
   return fmt::format("{}: {}, {}{}\n\n", checkpoint.path().string(),
                      report::counted(checkpoint.files().size(), "file"),
                      config.method.empty() ? "no quantization_config" : "quant_method " + config.method,

@@ -31,7 +31,7 @@ std::size_t slips(std::string_view a, std::string_view b) {
 
 }  // namespace
 
-std::vector<std::string> near_names(std::string_view word, const std::vector<std::string>& known, std::size_t most) {
+std::vector<std::string> near_names(std::string_view word, const std::vector<std::string>& known) {
   // Names of tensors come from outside: what is very long is nobody's slip, and would take long to compare.
   constexpr std::size_t kLongest = 512;
   word = without_dashes(word);
@@ -52,7 +52,7 @@ std::vector<std::string> near_names(std::string_view word, const std::vector<std
   std::vector<std::string> names;
   if (longer.size() == 1) names = longer;
   for (const auto& [distance, name] : found) {
-    if (names.size() < most && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
+    if (names.size() < 3 && std::find(names.begin(), names.end(), name) == names.end()) names.push_back(name);
   }
   return names;
 }
