@@ -56,7 +56,7 @@ void bench_experts(const Device& device, const layer::ExpertsSource& source, con
   const BenchRow begin = {
       {"device", device.uri()}, {"model", form.name}, {"tokens", choices.tokens}, {"experts", form.routing.experts}};
   table.attempt(begin, [&](BenchRow& row) {
-    layer::Experts experts(device, source, choices);
+    layer::Runner experts = layer::experts_on(device, source, choices);
     std::vector<ExpertsInput> inputs;
     for (std::size_t i = 0; i < kInputs; ++i)
       inputs.push_back(layer::make_experts_input(form, choices.tokens, settings.skew, settings.seed + i));
@@ -66,9 +66,8 @@ void bench_experts(const Device& device, const layer::ExpertsSource& source, con
     // A model's steps have modelled times each; elsewhere what a caller waits for is the whole.
     if (device.props().type != IRONCL_DEVICE_MODEL)
       for (layer::Execution& one : whole) one.record();
-    layer::Check check =
-        whole.front().check(layer::expect(layer::oracle_of(source, inputs.front(), &*inputs.front().routed),
-                                          experts.runner().graph(), settings.check_rows));
+    layer::Check check = whole.front().check(layer::expect(
+        layer::oracle_of(source, inputs.front(), &*inputs.front().routed), experts.graph(), settings.check_rows));
     if (!check.pass) check.why = fmt::format("y of token {}", check.comparison.worst_row);
     add_check(row, check);
     std::size_t next = 0;
@@ -81,8 +80,8 @@ void bench_experts(const Device& device, const layer::ExpertsSource& source, con
     row["hit"] = hit;
     row["rows"] = rows;
     const std::string fused = whole.front().variant();
-    row["variant"] = fused.empty() ? experts.first_product().variant : fused;
-    row["accuracy_class"] = accuracy_of(experts.runner());
+    row["variant"] = fused.empty() ? layer::first_plan(experts).variant : fused;
+    row["accuracy_class"] = accuracy_of(experts);
     row["weights_bytes"] = static_cast<double>(experts.weights_bytes());
   });
 }

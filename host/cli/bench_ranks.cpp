@@ -204,7 +204,7 @@ void bench_ranks(ranks::Launch& launch, const Device& device, const layer::Exper
     launch.together("one device alone", "", [&] {
       if (!launch.speaks()) return;
       if_it_fits(table, [&] {
-        layer::Experts experts(device, source, choices);
+        layer::Runner experts = layer::experts_on(device, source, choices);
         layer::Execution call(device, experts, input);
         want = call.compute().d;
         alone_ns = measure([&] { return call.run(); }, settings).host.median;

@@ -77,13 +77,13 @@ class RunCommand final : public Command {
                                         .out = operands_.out,
                                         .weakest_accuracy = operands_.accuracies.front()};
     const ironcl::Registry registry = ironcl::Registry::discover();
-    const ironcl::Device device = choose(registry, layer::Experts::describe(form, choices));
+    const ironcl::Device device = choose(registry, layer::first_problem(form, choices));
     layer::Output result;
     try {
       if (ranks_.on()) {
         result = ranks_.substitute()->run(*weights, input, choices).output;
       } else {
-        layer::Experts experts(device, *weights, choices);
+        layer::Runner experts = layer::experts_on(device, *weights, choices);
         result = layer::Execution(device, experts, input).compute();
       }
     } catch (const ironcl::Error& error) {

@@ -19,13 +19,13 @@ struct ironcl_experts_t {
                    const layer::ExpertsChoices& choices)
       : table(ironcl::registry::complete_table(api).table),
         device(&table, handle, table.name),
-        layer(device, source, choices) {}
+        runner(layer::experts_on(device, source, choices)) {}
   ironcl_experts_t(const ironcl_experts_t&) = delete;
   ironcl_experts_t& operator=(const ironcl_experts_t&) = delete;
   /// The caller's may be a plugin's own: shorter, or with slots that are NULL.
   ironcl_plugin table;
   ironcl::Device device;
-  layer::Experts layer;
+  layer::Runner runner;
 };
 
 namespace {
@@ -281,7 +281,7 @@ ironcl_status ironcl_experts_enqueue(ironcl_experts experts, ironcl_queue queue,
     require("experts, queue or args", experts, queue, args);
     const auto given = read_args(args);
     BorrowedQueue borrowed(experts->device, queue);
-    HandedOver event(experts->layer.enqueue(borrowed, given));
+    HandedOver event(experts->runner.enqueue(borrowed, layer::call_of(experts->runner, given)));
     if (out_event != nullptr) *out_event = event.release();
   });
 }
@@ -294,7 +294,7 @@ ironcl_status ironcl_experts_record(ironcl_experts experts, const ironcl_experts
     if (given.wait_count != 0) invalid("wait_count is {}; let the call of what is recorded wait", given.wait_count);
     if (given.tokens == 0) invalid("tokens is 0, which records nothing");
     ironcl::SequenceDesc calls;
-    experts->layer.runner().record(experts->layer.call_of(given), calls);
+    experts->runner.record(layer::call_of(experts->runner, given), calls);
     *out_op = HandedOver(ironcl::Sequence(experts->device, calls)).release();
   });
 }

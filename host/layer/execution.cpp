@@ -91,8 +91,8 @@ Execution::Execution(const Device& device, Runner& runner, std::int64_t tokens, 
   queue_.finish();
 }
 
-Execution::Execution(const Device& device, Experts& experts, const ExpertsInput& input)
-    : Execution(device, experts.runner(), input.tokens, brought_by(input, input.routed ? &*input.routed : nullptr)) {
+Execution::Execution(const Device& device, Runner& experts, const ExpertsInput& input)
+    : Execution(device, experts, input.tokens, brought_by(input, input.routed ? &*input.routed : nullptr)) {
   if (input.routed) return;
   for (const char* name : {"ids", "weights"}) {
     const ValueId id = runner_->graph().find(name);

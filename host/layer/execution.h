@@ -68,7 +68,7 @@ class Execution {
   /// not in the list or has another size.
   Execution(const Device& device, Runner& runner, std::int64_t tokens, const std::vector<Brought>& brought);
   /// Calls of a layer of experts with an input, routed by itself where the input has no routing.
-  Execution(const Device& device, Experts& experts, const ExpertsInput& input);
+  Execution(const Device& device, Runner& experts, const ExpertsInput& input);
 
   /// Runs one call on the next copy and waits for it.
   Timing run();

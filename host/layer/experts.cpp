@@ -23,7 +23,7 @@ void prepare(Runner& runner, const ExpertsSource& source) {
     const auto* product = std::get_if<ProductOp>(&graph.operations[i].what);
     if (product == nullptr) continue;
     const StackedMatrices matrices = stack(source, product->shared, product->matrix);
-    runner.prepare(i, matrices);
+    runner.prepare(i, matrices.codes, matrices.scales, matrices.globals);
     if (const ValueId bias = graph.operations[i].in[ProductOp::kBias]; bias != kNoValue)
       queue.write(runner.span(bias, 0), std::span(matrices.bias)).wait();
   }
@@ -33,12 +33,13 @@ void prepare(Runner& runner, const ExpertsSource& source) {
   queue.write(runner.span(correction, 0), std::span(bias)).wait();
 }
 
-Experts::Experts(const Device& device, const ExpertsSource& source, const ExpertsChoices& choices)
-    : tokens_(choices.tokens), runner_(device, graph_of(source.form(), choices, &device), choices.tokens) {
-  prepare(runner_, source);
+Runner experts_on(const Device& device, const ExpertsSource& source, const ExpertsChoices& choices) {
+  Runner experts(device, graph_of(source.form(), choices, &device), choices.tokens);
+  prepare(experts, source);
+  return experts;
 }
 
-GemmDesc Experts::describe(const ExpertsForm& form, const ExpertsChoices& choices) {
+GemmDesc first_problem(const ExpertsForm& form, const ExpertsChoices& choices) {
   const Graph graph = graph_of(form, choices);
   const Operation& first = graph.operations[first_grouped(graph)];
   GemmDesc desc = report::to_gemm_desc(std::get<ProductOp>(first.what).problem);
@@ -46,12 +47,12 @@ GemmDesc Experts::describe(const ExpertsForm& form, const ExpertsChoices& choice
   return desc;
 }
 
-PlanInfo Experts::first_product() const { return runner_.plans()[first_grouped(runner_.graph())]; }
+PlanInfo first_plan(const Runner& experts) { return experts.plans()[first_grouped(experts.graph())]; }
 
-Call Experts::call_of(const ironcl_experts_args& args) const {
-  const Graph& graph = runner_.graph();
-  const std::int64_t tokens = args.tokens;
-  if (tokens < 0 || tokens > tokens_) invalid("tokens is {}; this layer was made for 0 to {}", tokens, tokens_);
+Call call_of(const Runner& experts, const ironcl_experts_args& args) {
+  const Graph& graph = experts.graph();
+  const std::int64_t tokens = args.tokens, most = experts.tokens();
+  if (tokens < 0 || tokens > most) invalid("tokens is {}; this layer was made for 0 to {}", tokens, most);
   const bool given = args.routed == IRONCL_ROUTED_BY_CALLER, logits = args.routed == IRONCL_ROUTED_BY_LOGITS;
   Call call{tokens, {}, {args.wait, args.wait + args.wait_count}};
   const auto bind = [&](const char* name, const ironcl_span& span, bool required, bool holds) {

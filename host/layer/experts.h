@@ -14,30 +14,15 @@ namespace ironcl::layer {
 /// Prepares the weights and biases of every product that a runner's list has.
 void prepare(Runner& runner, const ExpertsSource& source);
 
-/// Buffers are the layer's own, so its calls go to one queue, or wait for one another. One thread at a time.
-class Experts {
- public:
-  /// Creates plans and buffers and prepares the weights. Throws ironcl::Error as the plugin answers, INVALID_ARGUMENT
-  /// for sizes that contradict each other; std::overflow_error.
-  Experts(const Device& device, const ExpertsSource& source, const ExpertsChoices& choices);
+/// Creates plans and buffers and prepares the weights. Throws ironcl::Error as the plugin answers, INVALID_ARGUMENT
+/// for sizes that contradict each other; std::overflow_error.
+Runner experts_on(const Device& device, const ExpertsSource& source, const ExpertsChoices& choices);
 
-  /// Enqueues one call; its event is that of the last step. Throws ironcl::Error INVALID_ARGUMENT for spans and
-  /// sizes.
-  Event enqueue(Queue& queue, const ironcl_experts_args& args) { return runner_.enqueue(queue, call_of(args)); }
-  /// The arguments as a call of the runner.
-  Call call_of(const ironcl_experts_args& args) const;
+/// The arguments as a call of the runner. Throws ironcl::Error INVALID_ARGUMENT for spans and sizes.
+Call call_of(const Runner& experts, const ironcl_experts_args& args);
 
-  /// The problem of its first grouped product, for choosing a device before there is one.
-  static GemmDesc describe(const ExpertsForm& form, const ExpertsChoices& choices);
-
-  const Runner& runner() const noexcept { return runner_; }
-  Runner& runner() noexcept { return runner_; }
-  PlanInfo first_product() const;  ///< The plan of the experts' gate.
-  std::uint64_t weights_bytes() const { return runner_.weights_bytes(); }
-
- private:
-  std::int64_t tokens_;
-  Runner runner_;
-};
+/// The problem of the first grouped product, for choosing a device before there is a runner; and its plan.
+GemmDesc first_problem(const ExpertsForm& form, const ExpertsChoices& choices);
+PlanInfo first_plan(const Runner& experts);
 
 }  // namespace ironcl::layer

@@ -222,7 +222,7 @@ std::string explain(const ExpertsForm& form, const RoutedTokens& routed, const E
 }
 
 /// One call with a settled routing: its result against the oracle, and the first wrong value.
-std::string judge_call(const Device& device, Experts& experts, const ExpertsInput& input, Oracle& oracle, Ran& ran) {
+std::string judge_call(const Device& device, Runner& experts, const ExpertsInput& input, Oracle& oracle, Ran& ran) {
   Execution call(device, experts, input);
   Output output = call.compute();
   Values values = oracle.evaluate(call.runner().graph(), call.runner().plans());
@@ -384,13 +384,12 @@ CaseReport judge(const ExpertsSource& source, const ExpertsInput& input, const s
       judge_output(ran, std::move(made.output), oracle.evaluate(all, made.plans)[all.result], "y");
       return;
     }
-    Experts experts(device, source, allowed);
-    const Graph& list = experts.runner().graph();
+    Runner experts = experts_on(device, source, allowed);
+    const Graph& list = experts.graph();
     std::string wrong;
     if (!input.routed)
-      wrong =
-          judge_routing(source, Execution(device, experts, input).compute(),
-                        router.evaluate(list, experts.runner().plans(), list.find("logits"))[list.find("logits")]);
+      wrong = judge_routing(source, Execution(device, experts, input).compute(),
+                            router.evaluate(list, experts.plans(), list.find("logits"))[list.find("logits")]);
     // A wrong value may hide in the sum, under the bounds of those before it.
     const std::string step = judge_call(device, experts, given, oracle, ran);
     std::string apart;

@@ -103,10 +103,6 @@ void Runner::prepare(std::size_t operation, std::span<const std::byte> codes, st
                                              &gemm(operation));
 }
 
-void Runner::prepare(std::size_t operation, const StackedMatrices& b) {
-  prepare(operation, b.codes, b.scales, b.globals);
-}
-
 Runner::Object Runner::create(const Operation& operation) const {
   const auto value = [&](ValueId id) -> const Value& { return graph_.values[id]; };
   const std::vector<ValueId>&in = operation.in, &out = operation.out;

@@ -43,8 +43,7 @@ class Runner {
   /// answers (UNSUPPORTED with the device's reason), std::overflow_error.
   Runner(const Device& device, Graph graph, std::int64_t tokens);
 
-  /// Prepares one more copy of B of a product. `matrices`: of a grouped one; 0 for others.
-  void prepare(std::size_t operation, const StackedMatrices& b);
+  /// Prepares one more copy of B of a product.
   void prepare(std::size_t operation, std::span<const std::byte> codes, std::span<const std::byte> scales,
                std::span<const float> globals = {});
   /// The prepared copies of a product, which several runners may share.
@@ -61,6 +60,7 @@ class Runner {
 
   const Graph& graph() const noexcept { return graph_; }
   const Device& device() const noexcept { return device_; }
+  std::int64_t tokens() const noexcept { return tokens_; }
   /// The rows that a call of `tokens` tokens has of one of its own values.
   ironcl_span span(ValueId value, std::int64_t tokens) const;
   /// Its scales, of a quantised value.

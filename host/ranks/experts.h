@@ -16,7 +16,7 @@ namespace ironcl::ranks {
 class SpreadExperts {
  public:
   /// Collective. Reads and prepares this rank's experts, and what every rank holds: router and shared expert.
-  /// choices.tokens: the most tokens of all ranks together. Throws what layer::Experts throws, the same on every
+  /// choices.tokens: the most tokens of all ranks together. Throws what layer::experts_on throws, the same on every
   /// rank.
   SpreadExperts(Group& group, const Device& device, const layer::ExpertsSource& source,
                 const layer::ExpertsChoices& choices, const std::string& digest = {});

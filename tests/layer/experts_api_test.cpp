@@ -172,7 +172,7 @@ TEST_F(ExpertsApi, GivesTheBitsOfTheClasses) {
     ironcl_experts_destroy(experts);
     EXPECT_TRUE(by_the_header(device, example) == got) << device.uri();
     layer::ExpertsChoices same{.tokens = example.input.tokens, .out = numerics::DType::f32};
-    layer::Experts classes(device, *example.source, same);
+    layer::Runner classes = layer::experts_on(device, *example.source, same);
     EXPECT_TRUE(layer::Execution(device, classes, example.input).compute().d == got) << device.uri();
   }
   if (ran == 0) GTEST_SKIP() << "no device runs a layer of experts";

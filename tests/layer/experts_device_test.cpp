@@ -34,7 +34,7 @@ class ExpertsOnDevices : public testing::Test {
       const Example example("qwen3-moe", true);
       for (const Device& device : cli_test::real_plugins().devices()) {
         try {
-          const Experts experts(device, *example.source, {.tokens = 1});
+          const Runner experts = experts_on(device, *example.source, {.tokens = 1});
           made->devices.push_back(device);
         } catch (const Error& error) {
           if (error.status() != IRONCL_UNIMPLEMENTED && error.status() != IRONCL_UNSUPPORTED) throw;
@@ -94,11 +94,11 @@ TEST_F(ExpertsOnDevices, AWrongScaleOfOneExpertIsNamed) {
     for (const Projection matrix : {Projection::gate, Projection::up, Projection::down}) {
       const WrongScale wrong(*example.source, expert, matrix, 0, 0, 1.02f);
       ExpertsChoices choices{.tokens = example.input.tokens, .out = DType::f32};
-      Experts experts(device, wrong, choices);
+      Runner experts = experts_on(device, wrong, choices);
       Execution call(device, experts, example.input);
       call.compute();
       const std::string step = first_wrong_value(
-          call, oracle_of(*example.source, example.input, &*example.input.routed).evaluate(experts.runner().graph()));
+          call, oracle_of(*example.source, example.input, &*example.input.routed).evaluate(experts.graph()));
       EXPECT_TRUE(step.starts_with("expert " + std::to_string(expert) + ", " + name_of(matrix) + ": ")) << step;
     }
   }
@@ -181,7 +181,7 @@ TEST_F(ExpertsOnDevices, RecordedCallsAreWithinTheComposedBoundAndRepeat) {
       for (const std::int64_t tokens : std::span(all_tokens).first(fuses ? all_tokens.size() : 1)) {
         for (const bool routed : {true, false}) {
           ExpertsChoices choices{.tokens = tokens};
-          Experts experts(device, *source, choices);
+          Runner experts = experts_on(device, *source, choices);
           ExpertsInput input = make_experts_input(form, tokens, 1, 9);
           const RoutedTokens given = *input.routed;
           if (!routed) input.routed.reset();
@@ -194,7 +194,7 @@ TEST_F(ExpertsOnDevices, RecordedCallsAreWithinTheComposedBoundAndRepeat) {
           EXPECT_TRUE(fuses || first.d == plain.d) << device.uri() << ", " << tokens << " tokens";
           EXPECT_EQ(first.routed.ids, plain.routed.ids);
           const Oracle oracle = oracle_of(*source, input, routed ? &given : &first.routed);
-          const Check check = call.check(expect(oracle, experts.runner().graph(), tokens));
+          const Check check = call.check(expect(oracle, experts.graph(), tokens));
           EXPECT_TRUE(check.pass) << device.uri() << ", " << tokens
                                   << " tokens: " << check.comparison.max_error_over_bound << " of the bound "
                                   << check.why;
@@ -211,11 +211,10 @@ TEST_F(ExpertsOnDevices, RecordedCallsAfterALayerReadWhatItMade) {
   const ExpertsInput input = make_experts_input(form, 3, 1, 9), before = make_experts_input(form, 3, 1, 10);
   for (const Device& device : devices) {
     ExpertsChoices choices{.tokens = 3};
-    Experts experts(device, *source, choices);
-    Runner& runner = experts.runner();
+    Runner runner = experts_on(device, *source, choices);
     const Graph& graph = runner.graph();
-    const Output plain = Execution(device, experts, input).compute();
-    EXPECT_FALSE(Execution(device, experts, before).compute().d == plain.d);
+    const Output plain = Execution(device, runner, input).compute();
+    EXPECT_FALSE(Execution(device, runner, before).compute().d == plain.d);
     const auto down = std::ranges::find_if(graph.operations, [](const Operation& operation) {
       const auto* product = std::get_if<ProductOp>(&operation.what);
       return product != nullptr && product->matrix == Projection::down;
@@ -250,7 +249,7 @@ TEST_F(ExpertsOnDevices, FewerTokensThanItWasMadeForGiveTheSameBits) {
   for (const Device& device : devices) {
     const Example example("deepseek-v3", true);
     ExpertsChoices choices{.tokens = example.input.tokens, .out = DType::f32};
-    Experts experts(device, *example.source, choices);
+    Runner experts = experts_on(device, *example.source, choices);
     const Output all = Execution(device, experts, example.input).compute();
     ExpertsInput first = example.input;
     first.tokens = 3;
@@ -273,7 +272,7 @@ TEST_F(ExpertsOnDevices, ShuffledTokensGiveTheSameRows) {
   for (const Device& device : devices) {
     const Example example("qwen3-5-stacked", true);
     ExpertsChoices choices{.tokens = example.input.tokens, .out = DType::f32};
-    Experts experts(device, *example.source, choices);
+    Runner experts = experts_on(device, *example.source, choices);
     const Output straight = Execution(device, experts, example.input).compute();
     ExpertsInput turned = example.input;
     const auto tokens = static_cast<std::size_t>(turned.tokens);
@@ -306,21 +305,24 @@ TEST_F(ExpertsOnDevices, WhatContradictsItselfIsRefused) {
       return IRONCL_OK;
     };
     ExpertsChoices choices;
-    EXPECT_EQ(status_of([&] { Experts(device, *example.source, choices); }), IRONCL_INVALID_ARGUMENT) << "no tokens";
+    EXPECT_EQ(status_of([&] { experts_on(device, *example.source, choices); }), IRONCL_INVALID_ARGUMENT)
+        << "no tokens";
     choices.tokens = std::int64_t{1} << 31;
-    EXPECT_EQ(status_of([&] { Experts(device, *example.source, choices); }), IRONCL_INVALID_ARGUMENT) << "rows";
+    EXPECT_EQ(status_of([&] { experts_on(device, *example.source, choices); }), IRONCL_INVALID_ARGUMENT) << "rows";
     choices.tokens = 1;
-    Experts experts(device, *example.source, choices);
+    Runner experts = experts_on(device, *example.source, choices);
     Queue queue(device);
     ironcl_experts_args args{};
     args.tokens = 2;
-    EXPECT_EQ(status_of([&] { experts.enqueue(queue, args); }), IRONCL_INVALID_ARGUMENT) << "more tokens";
+    EXPECT_EQ(status_of([&] { experts.enqueue(queue, call_of(experts, args)); }), IRONCL_INVALID_ARGUMENT)
+        << "more tokens";
     args.tokens = 1;
-    EXPECT_EQ(status_of([&] { experts.enqueue(queue, args); }), IRONCL_INVALID_ARGUMENT) << "no x";
+    EXPECT_EQ(status_of([&] { experts.enqueue(queue, call_of(experts, args)); }), IRONCL_INVALID_ARGUMENT) << "no x";
     const Buffer x(device, 96 * 2), y(device, 96 * 2 - 1);
     args.x = x;
     args.y = y;
-    EXPECT_EQ(status_of([&] { experts.enqueue(queue, args); }), IRONCL_INVALID_ARGUMENT) << "a short y";
+    EXPECT_EQ(status_of([&] { experts.enqueue(queue, call_of(experts, args)); }), IRONCL_INVALID_ARGUMENT)
+        << "a short y";
   }
 }
 

@@ -67,7 +67,7 @@ struct Alone {
   layer::Output output;
   Alone(const Device& device, const layer::ExpertsSource& source, layer::ExpertsInput input) {
     layer::ExpertsChoices choices{.tokens = input.tokens, .x = input.x_dtype, .out = DType::f32};
-    layer::Experts experts(device, source, choices);
+    layer::Runner experts = layer::experts_on(device, source, choices);
     output = layer::Execution(device, experts, input).compute();
   }
 };
