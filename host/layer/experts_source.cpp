@@ -191,21 +191,14 @@ StackedMatrices stack(const ExpertsSource& source, bool shared, Projection proje
 }
 
 numerics::Operand operand_of(const MatrixForm& form, StackedMatrices& matrix) {
-  numerics::Operand operand{.scale_dtype = form.scale.dtype};
+  report::Scales scale = form.scale;
   if (!matrix.globals.empty()) {
-    std::vector<double> scales = values_of<double>(form.scale.dtype, matrix.scales);
-    for (double& scale : scales) scale *= static_cast<double>(matrix.globals.front());
+    std::vector<double> scales = values_of<double>(scale.dtype, matrix.scales);
+    for (double& one : scales) one *= static_cast<double>(matrix.globals.front());
     matrix.scales = bytes_of(scales);
-    operand.scale_dtype = DType::f64;
+    scale.dtype = DType::f64;
   }
-  operand.dtype = form.code;
-  operand.data = matrix.codes.data();
-  operand.rows = matrix.n;
-  operand.cols = operand.ld = matrix.k;
-  operand.scales = matrix.scales.data();
-  operand.grid = form.scale.grid;
-  operand.scale_ld = form.scale.grid.scale_cols(matrix.k);
-  return operand;
+  return operand_of(form.code, matrix.codes.data(), matrix.n, matrix.k, scale, matrix.scales.data());
 }
 
 std::unique_ptr<ExpertsSource> source_of(const Checkpoint& checkpoint, const ExpertsLayer& layer, bool quantize) {

@@ -6,6 +6,11 @@ namespace ironcl::layer {
 
 using numerics::DType;
 
+numerics::Operand operand_of(DType dtype, const void* data, std::int64_t rows, std::int64_t cols,
+                             const report::Scales& form, const void* scales) {
+  return {dtype, data, rows, cols, cols, form.dtype, scales, form.grid, form.grid.scale_cols(cols)};
+}
+
 std::size_t bytes_of_matrix(DType type, std::int64_t rows, std::int64_t cols) {
   if (numerics::bits_of(type) < 8 && type != DType::none)
     return static_cast<std::size_t>(numerics::checked_mul(rows, numerics::bytes_of(type, cols)));

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "backends/numerics/casts.h"
+#include "backends/numerics/operand.h"
 #include "host/report/problem.h"
 
 namespace ironcl::layer {
@@ -42,6 +43,10 @@ bool plan_makes_scales(const report::Problem& problem) noexcept;
 
 /// Quantises A as every device must; empty where the plan does not quantise. Throws std::overflow_error for sizes.
 QuantizedA quantize_a(const report::Problem& problem, const Operands& operands);
+
+/// A tight [rows, cols] matrix as the oracle takes it, with its scales. Borrows.
+numerics::Operand operand_of(numerics::DType dtype, const void* data, std::int64_t rows, std::int64_t cols,
+                             const report::Scales& form = {}, const void* scales = nullptr);
 
 /// Bytes of a tight [rows, cols] matrix; of none: 0. Throws std::overflow_error.
 std::size_t bytes_of_matrix(numerics::DType type, std::int64_t rows, std::int64_t cols);

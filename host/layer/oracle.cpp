@@ -138,12 +138,7 @@ class Oracle::Walk {
           const double bound = (*bounds)[static_cast<std::size_t>(row * a.cols + k)];
           errors.push_back(std::isfinite(bound) ? bound : 0);  // such rows are NaN, and have no bound
         }
-      Operand error;
-      error.dtype = DType::f64;
-      error.data = errors.data();
-      error.rows = static_cast<std::int64_t>(own.size());
-      error.cols = error.ld = a.cols;
-      const OracleResult part = numerics::oracle(error, b);
+      const OracleResult part = numerics::oracle(operand_of(DType::f64, errors.data(), std::ssize(own), a.cols), b);
       through.insert(through.end(), part.magnitude.begin(), part.magnitude.end());
     }
     return all;

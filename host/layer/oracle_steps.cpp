@@ -22,18 +22,7 @@ double value_of(DType type, std::uint8_t code) { return numerics::load_as_f64(ty
 
 }  // namespace
 
-numerics::Operand Rows::operand() const {
-  numerics::Operand a;
-  a.dtype = dtype;
-  a.data = values.data();
-  a.rows = rows;
-  a.cols = a.ld = cols;
-  a.scale_dtype = form.dtype;
-  a.scales = scales.data();
-  a.grid = form.grid;
-  a.scale_ld = form.grid.scale_cols(cols);
-  return a;
-}
+numerics::Operand Rows::operand() const { return operand_of(dtype, values.data(), rows, cols, form, scales.data()); }
 
 Rows Rows::gathered(std::span<const std::int64_t> from) const {
   Rows some{dtype, {}, {}, form, static_cast<std::int64_t>(from.size()), cols};

@@ -50,9 +50,8 @@ std::vector<double> quantised_by_parts(const report::Problem& problem, const lay
     layer::Operands some = operands;
     some.a = x;
     const layer::QuantizedA quantized = layer::quantize_a(problem, some);
-    const std::vector<double> values =
-        numerics::decode_operand({problem.a, quantized.codes.data(), problem.m, problem.k, problem.k, DType::f32,
-                                  quantized.scales.data(), grid, grid.scale_cols(problem.k)});
+    const std::vector<double> values = numerics::decode_operand(layer::operand_of(
+        problem.a, quantized.codes.data(), problem.m, problem.k, {DType::f32, grid}, quantized.scales.data()));
     for (std::int64_t row = 0; row < problem.m; ++row)
       std::copy_n(values.begin() + row * problem.k + cols.begin, cols.size(),
                   a.begin() + row * problem.k + cols.begin);
