@@ -54,11 +54,7 @@ std::vector<std::byte> draw(DType type, std::int64_t elements, std::mt19937_64& 
   if (numerics::is_quantized(type)) {
     // As a quantised group looks: its largest member uses the largest code.
     const float scale = t4.back() / static_cast<float>(numerics::largest(type));
-    for (std::size_t i = 0; i < kTable; ++i) {
-      const float value = t4[i] * 8.0f;
-      table[i] = std::byte{type == DType::e2m1 ? numerics::encode_e2m1(value / scale)
-                                               : numerics::quantize_one(value, scale, type)};
-    }
+    for (std::size_t i = 0; i < kTable; ++i) table[i] = std::byte{numerics::quantize_one(t4[i] * 8.0f, scale, type)};
   } else if (numerics::is_float(type)) {
     numerics::encode(type, t4, table.data());
   } else {
@@ -87,10 +83,7 @@ std::vector<std::byte> draw_scales(const report::Scales& scales, std::int64_t ro
   std::vector<float> values(static_cast<std::size_t>(count));
   const double least = scales.dtype == DType::e4m3fn ? -4 : -10;  // Its smallest is 2^-9.
   for (float& value : values) value = static_cast<float>(std::exp2(least + 4 * uniform(random)));
-  if (scales.dtype == DType::e8m0)
-    for (std::size_t i = 0; i < values.size(); ++i) bytes[i] = std::byte{numerics::encode_e8m0(values[i])};
-  else
-    numerics::encode(scales.dtype, values, bytes.data());
+  numerics::encode(scales.dtype, values, bytes.data());
   return bytes;
 }
 
