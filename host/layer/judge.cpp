@@ -159,8 +159,11 @@ CaseReport judge(Subject subject, const std::vector<ironcl::Device>& devices, co
     values = subject.others(DType::f64, AccuracyClass::f32).value;
   report.undefined = std::ranges::count_if(values, [](double value) { return std::isnan(value); });
   for (Ran& one : all) {
-    one.report.forget_values();
-    report.devices.push_back(std::move(one.report));
+    DeviceReport& done = report.devices.emplace_back(std::move(one.report));
+    // What only comparing needs is freed: a checkpoint has hundreds of layers.
+    done.values = {};
+    if (done.result) done.result->d = {};
+    if (done.result) done.result->quantized = {};
   }
   return report;
 }
@@ -245,13 +248,6 @@ std::string ResultName::text() const {
 }
 
 ResultName name_of(const DeviceReport& device) { return {device.uri, device.accuracy()}; }
-
-void DeviceReport::forget_values() {
-  values = {};
-  if (!result) return;
-  result->d = {};
-  result->quantized = {};
-}
 
 std::size_t CaseReport::computed() const noexcept {
   return static_cast<std::size_t>(

@@ -38,13 +38,11 @@ struct DeviceReport {
   bool model = false;  ///< The device is a model: its agreement with the oracle says nothing of a real one.
   Verdict verdict = Verdict::unsupported;
   std::string reason;            ///< Why it is unsupported, what failed, or which element is wrong. Empty on a pass.
-  std::optional<Output> result;  ///< Where it computed; its arrays until forget_values().
+  std::optional<Output> result;  ///< Where it computed; without d and quantized, which judge() frees.
   std::optional<numerics::Comparison> comparison;  ///< With the oracle.
   std::optional<Quantization> quantization;        ///< Where the plan quantised A.
-  std::vector<double> values;                      ///< D in f64, until forget_values().
+  std::vector<double> values;                      ///< D in f64, within judge().
 
-  /// Frees what only comparing needs: a checkpoint has hundreds of layers.
-  void forget_values();
   /// The class that it computed in; f32 where it did not.
   numerics::AccuracyClass accuracy() const noexcept {
     return result ? result->accuracy : numerics::AccuracyClass::f32;
