@@ -79,8 +79,7 @@ void read_groups(const Members& config, QuantizationConfig& result) {
   const auto rotations = transform ? transform->object("config_groups") : std::nullopt;
   const bool rotated = rotations && !rotations->all().empty();
   for (const auto& [key, value] : groups->all()) {
-    const std::string name(key.data(), key.size());
-    const auto members = groups->object(name);
+    const auto members = groups->object(key);
     if (!members) continue;
     QuantizationGroup group;
     group.targets = members->modules("targets");

@@ -88,7 +88,7 @@ json::value parse_json(std::string_view text, const std::filesystem::path& file,
   if (!parser.handler().twice.empty())
     throw Error(ErrorKind::format, file, "", "{} has the name '{}' twice in one object", what,
                 parser.handler().twice);
-  json::value value = json::parse(json::string_view(text.data(), text.size()), ec);
+  json::value value = json::parse(text, ec);
   if (ec) fail(0, ec.message());
   return value;
 }

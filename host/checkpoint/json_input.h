@@ -34,7 +34,7 @@ class Members {
 
   /// nullptr where the member is missing or null.
   const boost::json::value* find(std::string_view name) const {
-    const boost::json::value* value = object_->if_contains(boost::json::string_view(name.data(), name.size()));
+    const boost::json::value* value = object_->if_contains(name);
     return value == nullptr || value->is_null() ? nullptr : value;
   }
 

@@ -176,11 +176,10 @@ LayerWriters::LayerWriters(const TensorIndex& index) : index_(index) {
   const std::filesystem::path& file = index.folder().quanto_map;
   if (file.empty()) return;
   for (const auto& [key, value] : read_object(file)) {
-    const std::string layer(key.data(), key.size());
     const json::value* said = find(value, "/activations");
     if (!value.is_object() || (said != nullptr && !said->is_string()))
-      throw Error(ErrorKind::config, file, layer, "does not say in a text what its activations are");
-    quanto_.emplace(layer, text_at(value, "/activations"));
+      throw Error(ErrorKind::config, file, std::string(key), "does not say in a text what its activations are");
+    quanto_.emplace(key, text_at(value, "/activations"));
   }
 }
 
@@ -200,8 +199,7 @@ std::optional<QuantizationGroup> LayerWriters::comfy_of(const Tensor& weight, st
     at = comfy_.emplace(weight.from, layers->get_object()).first;
   }
   for (std::string_view name = layer;;) {
-    if (const json::value* said = at->second.if_contains(json::string_view(name.data(), name.size())))
-      return read_comfy(*said, scales);
+    if (const json::value* said = at->second.if_contains(name)) return read_comfy(*said, scales);
     const std::size_t dot = name.find('.');
     if (dot == std::string_view::npos) break;
     name.remove_prefix(dot + 1);

@@ -240,9 +240,8 @@ bool read_quantized_layers(const Members& config, QuantizationConfig& result) {
   if (!layers || layers->all().empty()) return false;
   std::map<std::string, std::vector<std::string>> by_algorithm;
   for (const auto& [key, value] : layers->all()) {
-    const std::string name(key.data(), key.size());
-    const auto layer = layers->object(name);
-    by_algorithm[layer ? layer->text("quant_algo").value_or("") : ""].push_back(name);
+    const auto layer = layers->object(key);
+    by_algorithm[layer ? layer->text("quant_algo").value_or("") : ""].emplace_back(key);
   }
   add_groups(by_algorithm, read_algorithm, result);
   return true;
@@ -453,10 +452,9 @@ void read_ascend(const Members& root, QuantizationConfig& result) {
   constexpr std::string_view kWeight = ".weight";
   std::map<std::string, std::vector<std::string>> by_type;
   for (const auto& [key, value] : root.all()) {
-    const std::string name(key.data(), key.size());
-    if (!name.ends_with(kWeight)) continue;
-    const std::string type = root.text(name).value_or("");
-    if (type != "FLOAT") by_type[type].push_back(name.substr(0, name.size() - kWeight.size()));
+    if (!key.ends_with(kWeight)) continue;
+    const std::string type = root.text(key).value_or("");
+    if (type != "FLOAT") by_type[type].emplace_back(key.substr(0, key.size() - kWeight.size()));
   }
   if (by_type.empty()) return;  // a model of floats
   result.method = "msmodelslim";

@@ -167,9 +167,8 @@ Routing read_family(const Members& config, const Family& family, std::int64_t ex
 std::string_view name_of(RouterScore score) noexcept { return score == RouterScore::sigmoid ? "sigmoid" : "softmax"; }
 
 std::optional<Routing> read_routing(const std::filesystem::path& config_json) {
-  const json::value root = read_json(config_json);
-  if (!root.is_object()) return std::nullopt;
-  Members config(root.get_object(), config_json, "config");
+  const json::object root = read_object(config_json);
+  Members config(root, config_json, "config");
   const std::string outer = config.text("model_type").value_or("");
   if (const auto text = config.object("text_config")) config = *text;
   const auto experts = experts_of(config);

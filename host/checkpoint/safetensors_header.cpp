@@ -54,7 +54,7 @@ class EntryReader {
   }
 
   const json::value& member(const Tensor& tensor, const json::object& entry, std::string_view name) const {
-    const json::value* value = entry.if_contains(json::string_view(name.data(), name.size()));
+    const json::value* value = entry.if_contains(name);
     if (value == nullptr) fail(tensor, "its entry has no '{}'", name);
     return *value;
   }
@@ -139,10 +139,9 @@ void read_metadata(const json::value& value, const std::filesystem::path& file, 
   if (object == nullptr) throw Error(ErrorKind::format, file, "", "__metadata__ is not an object");
   for (const auto& [key, text] : *object) {
     if (!text.is_string())
-      throw Error(ErrorKind::format, file, "", "__metadata__ '{}' is {}, expected a string",
-                  std::string_view(key.data(), key.size()), json::serialize(text));
-    const json::string& string = text.get_string();
-    header.metadata.emplace(std::string(key.data(), key.size()), std::string(string.data(), string.size()));
+      throw Error(ErrorKind::format, file, "", "__metadata__ '{}' is {}, expected a string", std::string_view(key),
+                  json::serialize(text));
+    header.metadata.emplace(key, text.get_string());
   }
 }
 
@@ -202,7 +201,7 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, const std:
   std::vector<Extent> extents;
   const EntryReader reader(file, data);
   for (const auto& [key, value] : root.get_object()) {
-    const std::string_view name(key.data(), key.size());
+    const std::string_view name = key;
     if (name == "__metadata__") {
       read_metadata(value, file, header);
       continue;

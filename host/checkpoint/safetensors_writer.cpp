@@ -57,9 +57,8 @@ SafetensorsWriter::SafetensorsWriter(std::filesystem::path path, const std::vect
     const std::int64_t end = numerics::checked_add(at, bytes);
     if (!places_.try_emplace(tensor->name, Place{at, end}).second)
       throw Error(ErrorKind::config, path_, tensor->name, "occurs twice");
-    header[tensor->name] = {{"dtype", json::string_view(type->name.data(), type->name.size())},
-                            {"shape", json::value_from(tensor->shape)},
-                            {"data_offsets", {at, end}}};
+    header[tensor->name] = {
+        {"dtype", type->name}, {"shape", json::value_from(tensor->shape)}, {"data_offsets", {at, end}}};
     at = end;
   }
   std::string text = json::serialize(header);

@@ -205,12 +205,11 @@ json::object quantization_config(const Format& format, const std::vector<std::st
   if (format.dialect == Dialect::modelopt) {
     // modelopt's own configs of blocks and MX say the algorithm alone.
     return {{"quant_method", "modelopt"},
-            {"quant_algo", json::string_view(row.algorithm.data(), row.algorithm.size())},
+            {"quant_algo", row.algorithm},
             {"producer", hf_quant_config(format, ignored).at("producer")},
             {"ignore", json::value_from(ignored)}};
   }
-  const std::string_view name = scheme.code == DType::i8 ? "int-quantized" : row.ct_format;
-  const json::string_view ct_format(name.data(), name.size());
+  const std::string_view ct_format = scheme.code == DType::i8 ? "int-quantized" : row.ct_format;
   group["output_activations"] = nullptr;
   group["format"] = ct_format;
   return {{"quant_method", "compressed-tensors"}, {"format", ct_format},
@@ -219,8 +218,7 @@ json::object quantization_config(const Format& format, const std::vector<std::st
 }
 
 json::object hf_quant_config(const Format& format, const std::vector<std::string>& ignored) {
-  const std::string_view algorithm = row_of(format).algorithm;
-  json::object quantization = {{"quant_algo", json::string_view(algorithm.data(), algorithm.size())},
+  json::object quantization = {{"quant_algo", row_of(format).algorithm},
                                {"kv_cache_quant_algo", nullptr},
                                {"exclude_modules", json::value_from(ignored)}};
   if (format.scheme.global) quantization["group_size"] = format.scheme.grid.group_cols;
