@@ -176,8 +176,7 @@ ActivationScheme scheme_from(const Members& members, std::string_view name, cons
 
 /// DeepSeek, Qwen3 and what transformers writes as FineGrainedFP8.
 void read_fp8(const Members& config, QuantizationConfig& result) {
-  QuantizationGroup group;
-  group.targets = ModuleNames({"Linear"});
+  QuantizationGroup& group = linear_group(result);
   group.weight_grid = config.block("weight_block_size");
   if (const auto scheme = config.text("activation_scheme"))
     group.activations = scheme_from(config, "activation_scheme", *scheme);
@@ -190,7 +189,6 @@ void read_fp8(const Members& config, QuantizationConfig& result) {
     else if (*format != "float")
       config.fail("scale_fmt", "is '{}', expected ue8m0 or float", *format);
   }
-  result.groups.push_back(std::move(group));
 }
 
 /// The modules that stay as they are, under whichever of its names the list has.
@@ -224,12 +222,6 @@ std::string writer_of(const Members& config, const std::string& method) {
 std::optional<Members> quantization_of(const Members& model) {
   auto config = model.object("quantization_config");
   return config ? config : model.object("compression_config");
-}
-
-/// modelopt's quant_algo, where config_groups say nothing: what the algorithm's name means. Appends a group.
-void read_modelopt_algorithm(const Members& config, QuantizationConfig& result) {
-  const std::optional<std::string> written = config.text("quant_algo");
-  if (written && result.groups.empty()) read_algorithm(*written, linear_group(result));
 }
 
 /// modelopt's MIXED_PRECISION, {quantized_layers: {name: {quant_algo}}}: a group for each algorithm, whose targets
@@ -356,11 +348,13 @@ void refuse_method(QuantizationConfig& result) {
                   known->help.empty() ? "quantise the original model to FP8 with llmcompressor" : known->help));
 }
 
+/// modelopt: its quant_algo, where config_groups say nothing. Appends groups.
 void read_modelopt(const Members& config, QuantizationConfig& result) {
   if (read_quantized_layers(config, result)) return;
-  result.mixed = config.text("quant_algo") == "MIXED_PRECISION";
+  const std::optional<std::string> written = config.text("quant_algo");
+  result.mixed = written == "MIXED_PRECISION";
   read_groups(config, result);
-  read_modelopt_algorithm(config, result);
+  if (written && result.groups.empty()) read_algorithm(*written, linear_group(result));
 }
 
 /// What a tool says beside its layers: layer_writers.h.
@@ -432,7 +426,7 @@ void read_modelopt_config(const Members& root, QuantizationConfig& result) {
   if (!config->all().contains("quant_algo")) config->fail("quant_algo", "is missing; fetch the file again");
   if (config->find("quant_algo") == nullptr) return;
   result.method = result.writer = "modelopt";
-  if (!read_quantized_layers(*config, result)) read_modelopt_algorithm(*config, result);
+  read_modelopt(*config, result);
   read_ignored(*config, result);
 }
 
