@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include <filesystem>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <string_view>
@@ -58,5 +59,15 @@ class Error : public std::runtime_error {
   std::string tensor_;
   std::string message_;
 };
+
+/// Calls work(); an Error that it throws becomes the problem of what is being built.
+template <class Work>
+void note_problem(std::optional<Error>& problem, Work work) {
+  try {
+    work();
+  } catch (const Error& error) {
+    problem = error;
+  }
+}
 
 }  // namespace ironcl::checkpoint

@@ -74,11 +74,7 @@ class ExpertsBuilder {
     for (const auto& [expert, found] : module_.experts)
       for (const auto& index : found.by_role)
         if (index) layer_.bytes += layers_[*index].bytes;
-    try {
-      fill();
-    } catch (const Error& error) {
-      layer_.problem = error;
-    }
+    note_problem(layer_.problem, [this] { fill(); });
     return std::move(layer_);
   }
 

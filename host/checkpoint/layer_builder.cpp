@@ -42,11 +42,7 @@ class LayerBuilder {
       if (const auto& part = parts_.*slot.of; part && slot.part != Part::bias)
         layer_.companions.push_back(part->name);
     for (const Tensor& zeros : parts_.zero_points) layer_.companions.push_back(zeros.name);
-    try {
-      fill();
-    } catch (const Error& error) {
-      layer_.problem = error;
-    }
+    note_problem(layer_.problem, [this] { fill(); });
     return std::move(layer_);
   }
 

@@ -86,21 +86,15 @@ class LayerFinder {
         std::string(prefix) + (config_.method == "compressed-tensors" ? "weight_scale" : "weight_scale_inv");
     parts.expected_input_scale = std::string(prefix) + "input_scale";
     used_.insert(weight.tensor);
-    try {
+    note_problem(parts.problem, [&] {
       parts.group = config_.group_of(parts.name);
       if (const auto own = writers_.group_beside(prefix, weight)) parts.group = &groups_.emplace_back(*own);
       gather(prefix, parts);
       refuse_submodules(prefix, parts);
       if (const auto why = why_no_product(parts.name); !why.empty())
         parts.problem = Error(ErrorKind::unsupported, parts.weight, std::string(why));
-    } catch (const Error& error) {
-      parts.problem = error;
-    }
-    try {
-      if (!parts.scale) share_scale(parts);
-    } catch (const Error& error) {
-      parts.problem = error;
-    }
+    });
+    if (!parts.scale) note_problem(parts.problem, [&] { share_scale(parts); });
     if (!parts.scale && parts.weight.is_fp8()) take_for_cast(parts, prefix);
     add(parts);
   }

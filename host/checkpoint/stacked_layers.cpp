@@ -118,15 +118,13 @@ std::vector<LayerParts> layers_of(const StackedWeight& stacked, const Quantizati
     parts.expected_input_scale = weight.name + "_activation_scale";
     parts.group = stacked.blocks() ? &gpt_oss() : config.group_of(parts.name);
     bool joined = false;
-    try {
+    note_problem(parts.problem, [&] {
       if (why.empty())
         cut(stacked, expert, parts);
       else if (!parts.problem)
         parts.problem = Error(ErrorKind::unsupported, weight, why);
       joined = joined_scales(stacked, parts, options);
-    } catch (const Error& error) {
-      parts.problem = error;
-    }
+    });
     if (!joined)
       layers.push_back(std::move(parts));
     else
