@@ -249,11 +249,6 @@ class ExpertsBuilder {
            routed.weight.name);
   }
 
-  const Tensor* find(const std::string& name) const {
-    const auto at = folder_.tensors.find(name);
-    return at == folder_.tensors.end() ? nullptr : at->second;
-  }
-
   /// A tensor that stays unquantised.
   Tensor plain(const Tensor& tensor, const char* what, const std::vector<std::int64_t>& shape) {
     if (!numerics::is_float(tensor.dtype))
@@ -276,7 +271,7 @@ class ExpertsBuilder {
   /// Takes the bias of that name, which the model type has or has not; `does`: what it does with it.
   void take_bias(const std::string& name, bool wanted, const char* does, const char* what,
                  std::optional<Tensor>& to) {
-    const Tensor* found = find(name);
+    const Tensor* found = folder_.find(name);
     if (wanted && found == nullptr) missing(name, "model type {} {}", layer_.routing.model_type, does);
     if (!wanted && found != nullptr)
       throw Error(ErrorKind::unsupported, *found, "is {}, which model type {} has not, and which is not added here",
@@ -287,13 +282,13 @@ class ExpertsBuilder {
   void take_router() {
     const Routing& routing = layer_.routing;
     const std::string name = module_.name + (routing.biases ? ".router" : ".gate");
-    const Tensor* router = find(name + ".weight");
+    const Tensor* router = folder_.find(name + ".weight");
     if (router == nullptr)
       missing(name + ".weight", "the router [{}, {}] of these experts", routing.experts, layer_.hidden);
     layer_.router = plain(*router, "a router", {routing.experts, layer_.hidden});
     take_bias(name + ".bias", routing.biases, "adds it to the logits", "a bias of a router", layer_.router_bias);
     const std::string beside = module_.name + ".e_score_correction_bias";
-    take_bias(find(beside) != nullptr ? beside : module_.name + ".gate.e_score_correction_bias",
+    take_bias(folder_.find(beside) != nullptr ? beside : module_.name + ".gate.e_score_correction_bias",
               routing.has_correction_bias, "chooses experts with it", "a correction bias of a router",
               layer_.correction_bias);
   }
@@ -312,7 +307,7 @@ class ExpertsBuilder {
           found.push_back(at->second);
       }
       if (found.empty()) {
-        if (find(absent) == nullptr) continue;
+        if (folder_.find(absent) == nullptr) continue;
         fail(ErrorKind::unsupported, absent,
              "is the shared expert of these experts and is not quantised, which is not run here");
       }
@@ -331,7 +326,7 @@ class ExpertsBuilder {
     const std::string shared = module_.name + ".shared_expert";
     if (layer_.routing.has_shared_expert && !layer_.shared)
       missing(shared + "(s).down_proj.weight", "config.json says that these experts have a shared one");
-    const Tensor* gate = find(shared + "_gate.weight");
+    const Tensor* gate = folder_.find(shared + "_gate.weight");
     if (gate == nullptr && layer_.shared && layer_.routing.has_shared_gate)
       missing(shared + "_gate.weight", "model type {} scales the shared expert by it", layer_.routing.model_type);
     if (gate == nullptr) return;

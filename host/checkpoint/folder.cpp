@@ -81,12 +81,12 @@ void add_shards(Folder& folder, const fs::path& index) {
                 names.size(), index.filename().string(), list_names(missing));
   for (const std::string& name : names) add_file(folder, directory / name);
   for (const auto& [tensor, file] : weight_map) {
-    const auto at = folder.tensors.find(tensor);
-    if (at == folder.tensors.end() || at->second->file().filename() != file)
+    const Tensor* found = folder.find(tensor);
+    if (found == nullptr || found->file().filename() != file)
       throw Error(ErrorKind::format, directory / file, tensor, "is not in this shard, where {} says it is{}",
                   index.filename().string(),
-                  at == folder.tensors.end() ? std::string("; fetch the checkpoint again")
-                                             : fmt::format(", but in {}", at->second->file().filename().string()));
+                  found == nullptr ? std::string("; fetch the checkpoint again")
+                                   : fmt::format(", but in {}", found->file().filename().string()));
   }
 }
 

@@ -19,6 +19,12 @@ struct Folder {
   bool partial = false;  ///< A lone file of several.
   std::vector<SafetensorsFile> files;
   std::map<std::string, const Tensor*, std::less<>> tensors;
+
+  /// nullptr where there is none.
+  const Tensor* find(std::string_view name) const {
+    const auto at = tensors.find(name);
+    return at == tensors.end() ? nullptr : at->second;
+  }
 };
 
 /// Names of the files of `folder` that end so, sorted; not hidden ones. Throws Error: io.

@@ -93,9 +93,4 @@ const std::vector<Member>& TensorIndex::beside(std::string_view prefix) const {
   return at == by_prefix_.end() ? none : at->second;
 }
 
-const Tensor* TensorIndex::find(std::string_view name) const {
-  const auto at = folder_->tensors.find(name);
-  return at == folder_->tensors.end() ? nullptr : at->second;
-}
-
 }  // namespace ironcl::checkpoint

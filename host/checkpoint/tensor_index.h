@@ -57,7 +57,7 @@ class TensorIndex {
   /// All prefixes, each once.
   const std::vector<std::string_view>& prefixes() const noexcept { return prefixes_; }
   /// nullptr where there is none.
-  const Tensor* find(std::string_view name) const;
+  const Tensor* find(std::string_view name) const { return folder_->find(name); }
   const Folder& folder() const noexcept { return *folder_; }
 
  private:
