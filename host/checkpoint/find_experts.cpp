@@ -2,7 +2,6 @@
 // Layers of experts out of single matrices.
 #include "host/checkpoint/layer_builder.h"
 
-#include "backends/words.h"
 #include "host/checkpoint/block.h"
 #include "host/checkpoint/names.h"
 
@@ -28,25 +27,6 @@ std::optional<Role> role_of(std::string_view projection) {
 template <class... Args>
 [[noreturn]] void refuse(const LinearLayer& layer, fmt::format_string<Args...> why, Args&&... args) {
   throw Error(ErrorKind::unsupported, layer.weight, fmt::format(why, std::forward<Args>(args)...));
-}
-
-/// "<module>.experts.<expert>.<projection>"
-struct ExpertName {
-  std::string_view module;
-  std::int64_t expert = 0;
-  std::string_view projection;
-};
-
-std::optional<ExpertName> split_name(std::string_view layer) {
-  constexpr std::string_view kExperts = ".experts.";
-  const std::size_t at = layer.rfind(kExperts);
-  if (at == std::string_view::npos) return std::nullopt;
-  std::string_view rest = layer.substr(at + kExperts.size());
-  const std::size_t dot = rest.find('.');
-  if (dot == std::string_view::npos) return std::nullopt;
-  const auto expert = words::number<std::int64_t>(rest.substr(0, dot));
-  if (!expert || *expert < 0) return std::nullopt;
-  return ExpertName{layer.substr(0, at), *expert, rest.substr(dot + 1)};
 }
 
 /// The matrices of one expert.
@@ -350,19 +330,21 @@ void ExpertsLayer::check() const {
 
 std::vector<ExpertsLayer> find_experts(const Folder& folder, const std::vector<LinearLayer>& layers,
                                        const std::optional<Routing>& routing) {
+  constexpr std::string_view kExperts = ".experts.";
   std::unordered_map<std::string_view, std::size_t> by_name, module_at;
   std::vector<Module> modules;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::string_view name = layers[i].name;
-    const auto expert = split_name(name);
-    if (!expert) {
+    const auto expert = split_expert(name);
+    if (!expert || !expert->stem.ends_with(kExperts)) {
       by_name.emplace(name, i);
       continue;
     }
     const std::optional<Role> role = role_of(expert->projection);
     if (!role) continue;
-    const auto [at, added] = module_at.emplace(expert->module, modules.size());
-    if (added) modules.push_back({std::string(expert->module), {}, false});
+    const std::string_view module_name = expert->stem.substr(0, expert->stem.size() - kExperts.size());
+    const auto [at, added] = module_at.emplace(module_name, modules.size());
+    if (added) modules.push_back({std::string(module_name), {}, false});
     Module& module = modules[at->second];
     module.experts[expert->expert][*role] = i;
     module.mixtral_names |= expert->projection.front() == 'w';

@@ -12,6 +12,7 @@
 #include <stdexcept>
 #include <utility>
 
+#include "backends/words.h"
 #include "host/report/search.h"
 
 namespace ironcl::checkpoint {
@@ -60,6 +61,16 @@ std::string list_names(const std::vector<std::string>& names, std::size_t most) 
   const std::string text =
       fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
   return shown == names.size() ? text : fmt::format("{} and {} more", text, names.size() - shown);
+}
+
+std::optional<ExpertName> split_expert(std::string_view layer) noexcept {
+  const std::size_t last = layer.rfind('.');
+  if (last == std::string_view::npos || last == 0) return std::nullopt;
+  const std::size_t before = layer.rfind('.', last - 1);
+  if (before == std::string_view::npos) return std::nullopt;
+  const auto expert = words::number<std::int64_t>(layer.substr(before + 1, last - before - 1));
+  if (!expert || *expert < 0) return std::nullopt;
+  return ExpertName{layer.substr(0, before + 1), *expert, layer.substr(last + 1)};
 }
 
 ModuleNames::ModuleNames(std::vector<std::string> entries)

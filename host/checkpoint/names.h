@@ -2,7 +2,9 @@
 // Names of modules and tensors: order for readers, lists for messages, and the patterns of configs.
 #pragma once
 
+#include <cstdint>
 #include <memory>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -15,6 +17,15 @@ bool natural_less(const std::string& a, const std::string& b);
 
 /// "a, b, c and 5 more": at most `most` of `names`; "none" where there are none.
 std::string list_names(const std::vector<std::string>& names, std::size_t most = 8);
+
+/// The parts of "<stem><expert>.<projection>", the stem with its last dot.
+struct ExpertName {
+  std::string_view stem;
+  std::int64_t expert = 0;
+  std::string_view projection;
+};
+/// Those of a layer whose name ends so; empty for another one.
+std::optional<ExpertName> split_expert(std::string_view layer) noexcept;
 
 /// A list of modules as configs write it: names, patterns with * and ?, and regular expressions, with the mark "re:"
 /// or where it can be nothing else, which match from the start.

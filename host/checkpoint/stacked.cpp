@@ -2,7 +2,7 @@
 // Experts in one tensor.
 #include "host/checkpoint/stacked.h"
 
-#include "backends/words.h"
+#include "host/checkpoint/names.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -149,17 +149,13 @@ Tensor rows_of(const Tensor& matrix, std::int64_t begin, std::int64_t end) {
 }
 
 std::optional<SharedScale> find_shared_scale(const TensorIndex& index, std::string_view layer) {
-  const std::size_t last = layer.rfind('.');
-  if (last == std::string_view::npos || last == 0) return std::nullopt;
-  const std::size_t before = layer.rfind('.', last - 1);
-  if (before == std::string_view::npos) return std::nullopt;
-  const std::string_view number = layer.substr(before + 1, last - before - 1), projection = layer.substr(last + 1);
-  const auto expert = words::number<std::int64_t>(number);
-  if (!expert || *expert < 0) return std::nullopt;
+  const auto name = split_expert(layer);
+  if (!name) return std::nullopt;
+  const std::string_view projection = name->projection;
   SharedScale shared;
-  shared.expert = *expert;
-  const auto look = [&](std::string_view name) {
-    const std::string base = std::string(layer.substr(0, before + 1)) + std::string(name);
+  shared.expert = name->expert;
+  const auto look = [&](std::string_view of) {
+    const std::string base = std::string(name->stem) + std::string(of);
     shared.scale = find_suffixed(index, base, kScales);
     shared.input_scale = find_suffixed(index, base, kInputScales);
     return shared.scale != nullptr && !shared.scale->shape.empty() && shared.expert < shared.scale->shape[0];
