@@ -96,27 +96,21 @@ std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm fo
       stacked.whole.weight = *member.tensor;
       stacked.whole.name = member.tensor->name;
       stacked.tensors.push_back(member.tensor);
-      if (member.part.part == Part::weight) {  // <...>.experts.gate_up_proj.weight
-        const std::string module = checkpoint::layer_name(prefix);
-        const std::size_t dot = module.rfind('.');
-        stacked.prefix = prefix.substr(0, dot == std::string::npos ? 0 : dot + 1);
-        stacked.projection = module.substr(stacked.prefix.size());
-        if (member.leaf != "weight")
-          stacked.whole.problem =
-              Error(ErrorKind::unsupported, *member.tensor,
-                    "is a stack of weights of a tool whose stacks are not read; quantise to FP8 with llmcompressor");
-        for (const Member& other : index.beside(prefix)) take_beside(other, other.part, stacked);
-      } else {
-        stacked.prefix = prefix;
-        stacked.projection = projection_of(member.leaf);
-        for (const Member& other : index.beside(prefix)) {
-          if (other.tensor == member.tensor) continue;
-          if (other.leaf.starts_with(stacked.projection + "_"))
-            take_beside(other, part_of_suffix(other.leaf.substr(stacked.projection.size())), stacked);
-          else if ((other.part.part == Part::none || other.part.part == Part::refused) &&
-                   !is_of_another(index.beside(prefix), other))
-            take_beside(other, other.part, stacked);
-        }
+      const bool by_itself = member.part.part == Part::weight;  // <...>.experts.gate_up_proj.weight
+      const std::string_view module = by_itself ? prefix.substr(0, prefix.size() - 1) : prefix;
+      stacked.prefix = module.substr(0, module.rfind('.') + 1);
+      stacked.projection = by_itself ? module.substr(stacked.prefix.size()) : projection_of(member.leaf);
+      if (by_itself && member.leaf != "weight")
+        stacked.whole.problem =
+            Error(ErrorKind::unsupported, *member.tensor,
+                  "is a stack of weights of a tool whose stacks are not read; quantise to FP8 with llmcompressor");
+      for (const Member& other : index.beside(prefix)) {
+        if (other.tensor == member.tensor) continue;
+        if (!by_itself && other.leaf.starts_with(stacked.projection + "_"))
+          take_beside(other, part_of_suffix(other.leaf.substr(stacked.projection.size())), stacked);
+        else if (by_itself || ((other.part.part == Part::none || other.part.part == Part::refused) &&
+                               !is_of_another(index.beside(prefix), other)))
+          take_beside(other, other.part, stacked);
       }
       // Codes of four bits lie in the order of their groups, whatever the model type does with floats.
       stacked.form = member.tensor->dtype_name == "U8" ? StackedForm::rows_first : form;
@@ -132,10 +126,8 @@ Tensor slice_of(const Tensor& tensor, std::int64_t expert) {
   if (expert >= tensor.shape[0])
     throw Error(ErrorKind::shape, tensor, "is {}, which has nothing for expert {}; is it of another model?",
                 tensor.shape_text(), expert);
-  Tensor slice = tensor;
+  Tensor slice = rows_of(tensor, expert, expert + 1);
   slice.shape.erase(slice.shape.begin());
-  const std::size_t bytes = tensor.data.size() / static_cast<std::size_t>(tensor.shape[0]);
-  slice.data = tensor.data.subspan(static_cast<std::size_t>(expert) * bytes, bytes);
   return slice;
 }
 
