@@ -40,8 +40,7 @@ double ratio(std::int64_t a, std::int64_t b) noexcept {
 }
 
 Table Table::parse(std::string_view text) {
-  boost::system::error_code error;
-  const boost::json::value value = parse_exactly(text, error);
+  const auto [value, error, read, twice] = parse_exactly(text);
   if (error) throw std::invalid_argument("a tuned table must be JSON: " + error.message());
   if (!value.is_object()) throw std::invalid_argument("a tuned table must be an object from M to a configuration");
   Table table;
