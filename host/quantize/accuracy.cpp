@@ -5,6 +5,7 @@
 
 #include <bit>
 
+#include "backends/numerics/oracle.h"
 #include "backends/numerics/quantize.h"
 
 namespace ironcl::quantize {
@@ -29,15 +30,9 @@ Quantized in_and_out(const Scheme& scheme, std::span<const float> x, std::int64_
 }
 
 /// y [m, rows] of x [m, k] and every step-th row of w.
-std::vector<double> product(std::span<const float> w, std::span<const float> x, std::int64_t k, std::int64_t rows,
-                            std::int64_t step) {
-  std::vector<double> y;
-  for (std::size_t token = 0; token < x.size(); token += static_cast<std::size_t>(k))
-    for (std::int64_t row = 0; row < rows; ++row) {
-      const float *a = x.data() + token, *b = w.data() + row * step * k;
-      y.push_back(std::transform_reduce(a, a + k, b, 0.0, std::plus<>(), [](double p, double q) { return p * q; }));
-    }
-  return y;
+std::vector<double> product(std::span<const float> w, std::span<const float> x, std::int64_t m, std::int64_t k,
+                            std::int64_t rows, std::int64_t step) {
+  return numerics::oracle({DType::f32, x.data(), m, k, k}, {DType::f32, w.data(), rows, k, step * k}).value;
 }
 
 double nmse(const std::vector<double>& got, const std::vector<double>& want) {
@@ -86,7 +81,7 @@ std::vector<Accuracy> measure(std::span<const float> w, std::int64_t n, std::int
                               std::int64_t m, std::int64_t rows) {
   rows = std::min(rows, n);
   const std::int64_t step = rows == 0 ? 1 : n / rows;
-  const std::vector<double> want = product(w, x, k, rows, step);
+  const std::vector<double> want = product(w, x, m, k, rows, step);
   std::vector<Accuracy> results;
   for (const Method& method : methods()) {
     if (!takes(method.weights, k)) continue;
@@ -95,8 +90,8 @@ std::vector<Accuracy> measure(std::span<const float> w, std::int64_t n, std::int
     Accuracy& result = results.emplace_back();
     result.method = &method;
     result.weights.add(w, weights.values);
-    result.output = nmse(product(weights.values, x, k, rows, step), want);
-    result.output_both = nmse(product(weights.values, activations.values, k, rows, step), want);
+    result.output = nmse(product(weights.values, x, m, k, rows, step), want);
+    result.output_both = nmse(product(weights.values, activations.values, m, k, rows, step), want);
     result.code_bytes = weights.code_bytes;
     result.scale_bytes = weights.scale_bytes;
   }
