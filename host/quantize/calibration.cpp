@@ -77,20 +77,15 @@ float Magnitudes::clip(const ClipRule& rule, DType code) const {
       weight.push_back(static_cast<double>(counts_[bits]));
     }
   std::vector<std::uint8_t> codes(x.size());
-  std::vector<float> y(x.size());
   float best = largest;
   double least = HUGE_VAL;
   for (int step = 100; step > 20; --step) {
     const float clip = largest * static_cast<float>(step) / 100;
     const float scale = clip / static_cast<float>(numerics::largest(code));
     numerics::quantize_run(code, x, scale, codes.data());
-    if (code == DType::e2m1) {
-      for (std::size_t i = 0; i < x.size(); ++i) y[i] = numerics::decode_e2m1(codes[i]);
-    } else {
-      numerics::decode(code, codes.data(), std::span<float>(y));
-    }
     double error = 0;
-    for (std::size_t i = 0; i < x.size(); ++i) error += weight[i] * std::pow(double{y[i]} * scale - x[i], 2);
+    for (std::size_t i = 0; i < x.size(); ++i)
+      error += weight[i] * std::pow(numerics::load_as_f64(code, &codes[i], 0) * scale - x[i], 2);
     if (error < least) {
       least = error;
       best = clip;
