@@ -18,15 +18,8 @@
 namespace ironcl::checkpoint {
 namespace {
 
-/// True where `part` stands in `name` with a dot or an end on both sides.
-bool contains_part(std::string_view name, std::string_view part) noexcept {
-  if (part.empty()) return false;
-  for (std::size_t at = name.find(part); at != std::string_view::npos; at = name.find(part, at + 1)) {
-    const std::size_t end = at + part.size();
-    if ((at == 0 || name[at - 1] == '.') && (end == name.size() || name[end] == '.')) return true;
-  }
-  return false;
-}
+/// A name with a dot on both sides, as its parts have them.
+std::string dotted(std::string_view name) { return fmt::format(".{}.", name); }
 
 /// transformers takes expressions without a mark; a module's name has none of these characters.
 bool is_expression(std::string_view entry) noexcept {
@@ -76,6 +69,7 @@ std::optional<ExpertName> split_expert(std::string_view layer) noexcept {
 ModuleNames::ModuleNames(std::vector<std::string> entries)
     : entries_(std::move(entries)), sorted_(entries_.begin(), entries_.end()) {
   for (const std::string& entry : entries_) {
+    dotted_.push_back(dotted(entry));
     auto& expression = expressions_.emplace_back();
     if (entry.starts_with("re:"))
       expression = std::make_shared<Expression>(entry.substr(3));
@@ -85,12 +79,14 @@ ModuleNames::ModuleNames(std::vector<std::string> entries)
 }
 
 const std::string* ModuleNames::find(std::string_view module) const {
+  const std::string parts = dotted(module);
   for (std::size_t i = 0; i < entries_.size(); ++i) {
     const std::string& entry = entries_[i];
     if (expressions_[i] != nullptr) {
       if (expressions_[i]->begins(module)) return &entry;
-    } else if (contains_part(module, entry) || (entry.find_first_of("*?") != std::string::npos &&
-                                                fnmatch(entry.c_str(), std::string(module).c_str(), 0) == 0)) {
+    } else if ((!entry.empty() && parts.find(dotted_[i]) != std::string::npos) ||
+               (entry.find_first_of("*?") != std::string::npos &&
+                fnmatch(entry.c_str(), std::string(module).c_str(), 0) == 0)) {
       return &entry;
     }
   }

@@ -45,6 +45,7 @@ class ModuleNames {
  private:
   std::vector<std::string> entries_;
   std::set<std::string, std::less<>> sorted_;  ///< The entries once more: some configs list every layer.
+  std::vector<std::string> dotted_;            ///< Each entry with a dot on both sides.
   struct Expression;
   std::vector<std::shared_ptr<Expression>> expressions_;  ///< One for each entry; null for a plain name.
 };
