@@ -9,6 +9,8 @@
 #include <boost/json.hpp>
 #include <ranges>
 
+#include "host/checkpoint/block.h"
+
 namespace ironcl::quantize {
 namespace {
 
@@ -229,12 +231,8 @@ json::object hf_quant_config(const Format& format, const std::vector<std::string
 std::string describe(const Format& format) {
   const Scheme& scheme = format.scheme;
   if (!scheme.quantized()) return fmt::format("{}, not quantised", word(scheme.code));
-  const std::string grid = format.name == "tensor" ? "per tensor"
-                           : format.name == "channel"
-                               ? "per channel"
-                               : fmt::format("{}x{}", scheme.grid.group_rows, scheme.grid.group_cols);
-  return fmt::format("{} {}, scales {}{} ({})", word(scheme.code), grid, word(scheme.scale),
-                     scheme.global ? " and one of f32" : "", word(format.dialect));
+  return fmt::format("{} {}, scales {}{} ({})", word(scheme.code), checkpoint::grid_text(scheme.grid),
+                     word(scheme.scale), scheme.global ? " and one of f32" : "", word(format.dialect));
 }
 
 }  // namespace ironcl::quantize
