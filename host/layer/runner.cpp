@@ -19,10 +19,6 @@ Visitor(Functions...) -> Visitor<Functions...>;  // Which clang makes by itself 
 
 ironcl_dtype to_c(DType type) { return static_cast<ironcl_dtype>(type); }
 
-std::uint32_t groups_of(const report::Problem& problem) {
-  return problem.grouping == Grouping::none ? 0u : static_cast<std::uint32_t>(problem.matrices);
-}
-
 }  // namespace
 
 class Runner::Binding {
@@ -94,7 +90,7 @@ void Runner::prepare(std::size_t operation, std::span<const std::byte> codes, st
   prepared_[operation].weights->emplace_back(device_,
                                              WeightsDesc{.n = problem.b_rows(),
                                                          .k = problem.k,
-                                                         .matrices = groups_of(problem),
+                                                         .matrices = static_cast<std::uint32_t>(problem.matrices),
                                                          .dtype = to_c(problem.b),
                                                          .scale = report::to_desc(problem.b_scale),
                                                          .data = codes,
