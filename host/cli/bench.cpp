@@ -295,7 +295,7 @@ void bench_mlp(const Device& device, const MeasuredLayer& gate_up, const Measure
     layer::Oracle oracle(
         [&](const layer::ProductOp& op, std::int64_t) {
           const layer::MadeOperands& of = op.matrix == layer::Projection::down ? of_down : of_both;
-          return layer::StackedMatrices{1, op.problem.b_rows(), op.problem.k, of.b, of.b_scale};
+          return layer::StackedMatrices{op.problem.b_rows(), op.problem.k, of.b, of.b_scale};
         },
         rows, brought);
     layer::Execution call(device, runner, rows, brought);

@@ -72,18 +72,15 @@ class CheckpointExperts final : public ExpertsSource {
     const LinearLayer& layer = layers_[indices.at(static_cast<std::size_t>(expert))];
     LayerWeights weights = weights_of(layer);
     StackedMatrices one{
-        1, layer.n, layer.k, {}, std::move(weights.scales), std::move(weights.global), std::move(weights.bias)};
-    if (layer.transposed)
-      one.codes = std::move(weights.turned);
-    else
-      one.codes.assign(weights.codes.begin(), weights.codes.end());
+        layer.n, layer.k, {}, std::move(weights.scales), std::move(weights.global), std::move(weights.bias)};
+    one.codes.assign(weights.codes.begin(), weights.codes.end());
     if (projection == Projection::gate_up && layer_.routing.interleaved)
       for (auto* rows : {&one.codes, &one.scales, &one.bias}) part_rows(*rows, layer.n);
     return one;
   }
 
   StackedMatrices router() const override {
-    StackedMatrices all{1, form_.logits(), form_.hidden, in_router_type(layer_.router), {}};
+    StackedMatrices all{form_.logits(), form_.hidden, in_router_type(layer_.router), {}};
     if (layer_.shared_gate) {
       const std::vector<std::byte> gate = in_router_type(*layer_.shared_gate);
       all.codes.insert(all.codes.end(), gate.begin(), gate.end());
@@ -127,18 +124,13 @@ class CheckpointExperts final : public ExpertsSource {
 };
 
 /// Rows [half * n / 2, ...) of a matrix whose halves have their own blocks.
-StackedMatrices half_of(const MatrixForm& form, const StackedMatrices& both, std::size_t half) {
-  StackedMatrices one{1, both.n / 2, both.k, {}, {}};
+StackedMatrices half_of(const StackedMatrices& both, std::size_t half) {
   const auto take = [half](const std::vector<std::byte>& all) {
     const auto size = static_cast<std::ptrdiff_t>(all.size() / 2);
     const auto begin = all.begin() + static_cast<std::ptrdiff_t>(half) * size;
     return std::vector<std::byte>(begin, begin + size);
   };
-  one.codes = take(both.codes);
-  if (form.scale.dtype != DType::none) one.scales = take(both.scales);
-  one.globals = both.globals;
-  one.bias = take(both.bias);
-  return one;
+  return {both.n / 2, both.k, take(both.codes), take(both.scales), both.globals, take(both.bias)};
 }
 
 void append(StackedMatrices& all, const StackedMatrices& one) {
@@ -167,8 +159,7 @@ StackedMatrices matrix_of(const ExpertsSource& source, bool shared, Projection p
   if (projection == Projection::down || gated.stored_fused == (projection == Projection::gate_up))
     return source.matrix(shared, projection, expert);
   if (projection != Projection::gate_up)
-    return half_of(gated.gate, source.matrix(shared, Projection::gate_up, expert),
-                   projection == Projection::up ? 1 : 0);
+    return half_of(source.matrix(shared, Projection::gate_up, expert), projection == Projection::up ? 1 : 0);
   StackedMatrices both = source.matrix(shared, Projection::gate, expert);
   append(both, source.matrix(shared, Projection::up, expert));
   if (!both.globals.empty()) both.globals.pop_back();  // the same of both
@@ -182,7 +173,7 @@ StackedMatrices stack(const ExpertsSource& source, bool shared, Projection proje
   const GatedForm& gated = shared ? form.shared.value() : form.experts;
   const MatrixForm& matrix = projection == Projection::down ? gated.down : gated.gate;
   const auto [n, k] = shape_of(form, gated, projection);
-  StackedMatrices all{gated.count, n, k, {}, {}};
+  StackedMatrices all{n, k, {}, {}};
   all.codes.reserve(static_cast<std::size_t>(
       numerics::checked_mul(gated.count, numerics::checked_mul(n, numerics::bytes_of(matrix.code, k)))));
   for (std::int64_t expert = 0; expert < gated.count; ++expert)

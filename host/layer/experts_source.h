@@ -60,12 +60,12 @@ struct ExpertsForm {
   std::int64_t logits() const noexcept { return routing.experts + (shared_gate ? 1 : 0); }
 };
 
-/// Matrices [count, n, k] one after another, with their scales.
+/// Matrices [n, k] one after another, with their scales.
 struct StackedMatrices {
-  std::int64_t count = 0, n = 0, k = 0;
+  std::int64_t n = 0, k = 0;
   std::vector<std::byte> codes, scales;
-  std::vector<float> globals{};   ///< [count]; empty where there are none.
-  std::vector<std::byte> bias{};  ///< [count, n]; likewise.
+  std::vector<float> globals{};   ///< One of each; empty where there are none.
+  std::vector<std::byte> bias{};  ///< [n] of each; likewise.
 };
 
 /// The numbers of a layer of experts. Any thread; each call makes or reads the matrices again.

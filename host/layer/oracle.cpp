@@ -386,14 +386,13 @@ Oracle oracle_of(const report::Problem& problem, const Operands& operands) {
   b.b = operands.b;
   b.b_scale = operands.b_scale;
   b.b_global = operands.b_global;
-  return {
-      [problem, b](const ProductOp&, std::int64_t matrix) {
-        const Operands one = of_matrix(problem, b, matrix);
-        const std::span<const float> global = one.b_global;
-        return StackedMatrices{
-            1, problem.b_rows(), problem.k, bytes_of(one.b), bytes_of(one.b_scale), {global.begin(), global.end()}};
-      },
-      problem.m, std::move(brought)};
+  return {[problem, b](const ProductOp&, std::int64_t matrix) {
+            const Operands one = of_matrix(problem, b, matrix);
+            const std::span<const float> global = one.b_global;
+            return StackedMatrices{
+                problem.b_rows(), problem.k, bytes_of(one.b), bytes_of(one.b_scale), {global.begin(), global.end()}};
+          },
+          problem.m, std::move(brought)};
 }
 
 RoutedTokens routed_of(const Graph& graph, const Values& values) {

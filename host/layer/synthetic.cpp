@@ -104,7 +104,7 @@ class MadeExperts final : public ExpertsSource {
     problem.b_scale = matrix.scale;
     const auto which = static_cast<std::uint64_t>(expert) * 8 + static_cast<std::uint64_t>(projection) * 2 + shared;
     MadeOperands made = make_operands(problem, seed_ + which * 0x9e3779b97f4a7c15u);
-    return {1, problem.n, problem.k, std::move(made.b), std::move(made.b_scale), std::move(made.b_global)};
+    return {problem.n, problem.k, std::move(made.b), std::move(made.b_scale), std::move(made.b_global)};
   }
 
   StackedMatrices router() const override {
@@ -114,7 +114,7 @@ class MadeExperts final : public ExpertsSource {
     for (float& value : values) value = static_cast<float>(student_t4(uniform(random)) * scale);
     std::vector<std::byte> bytes(values.size() * numerics::size_of(form_.router.code));
     numerics::encode(form_.router.code, values, bytes.data());
-    return {1, form_.logits(), form_.hidden, std::move(bytes), {}};
+    return {form_.logits(), form_.hidden, std::move(bytes), {}};
   }
 
   std::vector<float> correction_bias() const override {

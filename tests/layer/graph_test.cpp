@@ -98,7 +98,7 @@ TEST(Graph, AListThatIsNoLayerOfExpertsRunsAndIsJudged) {
   const MadeOperands first = operands(0), second = operands(1);
   const auto matrices = [&](const ProductOp& op, std::int64_t) {
     const MadeOperands& of = op.matrix == Projection::down ? second : first;
-    return StackedMatrices{1, op.problem.b_rows(), op.problem.k, of.b, of.b_scale};
+    return StackedMatrices{op.problem.b_rows(), op.problem.k, of.b, of.b_scale};
   };
   Oracle oracle(matrices, kTokens, {{"x", first.a}});
   int ran = 0;
