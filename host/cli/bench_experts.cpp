@@ -17,7 +17,8 @@ constexpr std::size_t kInputs = 4;
 /// Experts hit by an input's tokens, averaged over inputs.
 std::int64_t experts_hit(const ExpertsForm& form, const std::vector<ExpertsInput>& inputs) {
   std::int64_t hit = 0;
-  for (const ExpertsInput& input : inputs) hit += form.routing.experts - layer::unchosen_experts(form, *input.routed);
+  for (const ExpertsInput& input : inputs)
+    hit += form.routing.experts - std::ssize(layer::unchosen_experts(form, *input.routed));
   return (hit + std::ssize(inputs) / 2) / std::ssize(inputs);
 }
 
@@ -66,8 +67,8 @@ void bench_experts(const Device& device, const layer::ExpertsSource& source, con
     // A model's steps have modelled times each; elsewhere what a caller waits for is the whole.
     if (device.props().type != IRONCL_DEVICE_MODEL)
       for (layer::Execution& one : whole) one.record();
-    layer::Check check = whole.front().check(layer::expect(
-        layer::oracle_of(source, inputs.front(), &*inputs.front().routed), experts.graph(), settings.check_rows));
+    layer::Check check = whole.front().check(
+        layer::expect(layer::oracle_of(source, inputs.front()), experts.graph(), settings.check_rows));
     if (!check.pass) check.why = fmt::format("y of token {}", check.comparison.worst_row);
     add_check(row, check);
     std::size_t next = 0;

@@ -209,15 +209,15 @@ void bench_ranks(ranks::Launch& launch, const Device& device, const layer::Exper
         want = call.compute().d;
         alone_ns = measure([&] { return call.run(); }, settings).host.median;
       });
-      expected = layer::expect(layer::oracle_of(source, input, &*input.routed),
-                               layer::graph_of(form, choices, &device), settings.check_rows);
+      expected = layer::expect(layer::oracle_of(source, input), layer::graph_of(form, choices, &device),
+                               settings.check_rows);
     });
     Figures figures;
     const layer::Substituted made =
         ranks::SpreadLayers(launch, timing(split, settings, figures)).run(source, input, choices);
     if (!launch.speaks()) return row.clear();
     add_spread(row, made, expected, want, figures, flops_of(form, choices.tokens), alone_ns);
-    row["hit"] = form.routing.experts - layer::unchosen_experts(form, *input.routed);
+    row["hit"] = form.routing.experts - std::ssize(layer::unchosen_experts(form, *input.routed));
     row["rows"] = choices.tokens * form.routing.top_k;
     row["compute_ns"] = figures.phases.compute * 1e9;
     const ranks::Partition share = ranks::Partition::even("experts", form.experts.count, launch.size());

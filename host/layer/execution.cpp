@@ -92,7 +92,7 @@ Execution::Execution(const Device& device, Runner& runner, std::int64_t tokens, 
 }
 
 Execution::Execution(const Device& device, Runner& experts, const ExpertsInput& input)
-    : Execution(device, experts, input.tokens, brought_by(input, input.routed ? &*input.routed : nullptr)) {
+    : Execution(device, experts, input.tokens, brought_by(input)) {
   if (input.routed) return;
   for (const char* name : {"ids", "weights"}) {
     const ValueId id = runner_->graph().find(name);

@@ -50,16 +50,6 @@ RoutedTokens load_routing(const std::string& text, std::int64_t tokens, const Ex
   return routed;
 }
 
-std::vector<std::int32_t> unchosen(const ExpertsForm& form, const RoutedTokens& routed) {
-  std::vector<bool> chosen(static_cast<std::size_t>(form.routing.experts), false);
-  for (const std::int32_t id : routed.ids)
-    if (id >= 0 && id < form.routing.experts) chosen[static_cast<std::size_t>(id)] = true;
-  std::vector<std::int32_t> ids;
-  for (std::size_t id = 0; id < chosen.size(); ++id)
-    if (!chosen[id]) ids.push_back(static_cast<std::int32_t>(id));
-  return ids;
-}
-
 /// Rows of x that are finite and not all zero.
 std::vector<std::int64_t> telling_rows(const ExpertsForm& form, const ExpertsInput& input) {
   std::vector<std::int64_t> rows;
@@ -86,16 +76,16 @@ ExpertsInput load_experts_input(const ActivationSource& source, const std::strin
   return input;
 }
 
-std::vector<Brought> brought_by(const ExpertsInput& input, const RoutedTokens* routed) {
+std::vector<Brought> brought_by(const ExpertsInput& input) {
   std::vector<Brought> brought = {{"x", input.x}};
-  if (routed == nullptr) return brought;
-  brought.push_back({"ids", bytes_of(routed->ids)});
-  brought.push_back({"weights", bytes_of(routed->weights)});
+  if (!input.routed) return brought;
+  brought.push_back({"ids", bytes_of(input.routed->ids)});
+  brought.push_back({"weights", bytes_of(input.routed->weights)});
   return brought;
 }
 
-Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input, const RoutedTokens* routed) {
-  std::vector<Brought> brought = brought_by(input, routed);
+Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input) {
+  std::vector<Brought> brought = brought_by(input);
   if (source.form().correction_bias) brought.push_back({"bias", bytes_of(source.correction_bias())});
   return {[&source](const ProductOp& product, std::int64_t expert) {
             return matrix_of(source, product.shared, product.matrix, expert);
@@ -103,13 +93,19 @@ Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input, const R
           input.tokens, std::move(brought)};
 }
 
-std::int64_t unchosen_experts(const ExpertsForm& form, const RoutedTokens& routed) {
-  return static_cast<std::int64_t>(unchosen(form, routed).size());
+std::vector<std::int32_t> unchosen_experts(const ExpertsForm& form, const RoutedTokens& routed) {
+  std::vector<bool> chosen(static_cast<std::size_t>(form.routing.experts), false);
+  for (const std::int32_t id : routed.ids)
+    if (id >= 0 && id < form.routing.experts) chosen[static_cast<std::size_t>(id)] = true;
+  std::vector<std::int32_t> ids;
+  for (std::size_t id = 0; id < chosen.size(); ++id)
+    if (!chosen[id]) ids.push_back(static_cast<std::int32_t>(id));
+  return ids;
 }
 
 std::vector<ExpertsInput> inputs_of_the_unchosen(const ExpertsForm& form, const ExpertsInput& input,
                                                  const RoutedTokens& routed) {
-  const std::vector<std::int32_t> ids = unchosen(form, routed);
+  const std::vector<std::int32_t> ids = unchosen_experts(form, routed);
   const std::vector<std::int64_t> rows = telling_rows(form, input);
   std::vector<ExpertsInput> inputs;
   if (rows.empty()) return inputs;

@@ -21,14 +21,14 @@ struct ExpertsInput {
 /// below 0 is ignored. Throws checkpoint::Error: bad file, tensor, shape, type, value.
 ExpertsInput load_experts_input(const ActivationSource& source, const std::string& routing, const ExpertsForm& form);
 
-/// What a call with that input brings; `routed` may be null.
-std::vector<Brought> brought_by(const ExpertsInput& input, const RoutedTokens* routed);
+/// What a call with that input brings.
+std::vector<Brought> brought_by(const ExpertsInput& input);
 
-/// The oracle of a layer with that input, routed by `routed` where it is not null, else by itself. Both outlive it.
-Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input, const RoutedTokens* routed);
+/// The oracle of a layer with that input, routed by itself where the input has no routing. The source outlives it.
+Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input);
 
-/// How many experts no token goes to.
-std::int64_t unchosen_experts(const ExpertsForm& form, const RoutedTokens& routed);
+/// The experts that no token goes to.
+std::vector<std::int32_t> unchosen_experts(const ExpertsForm& form, const RoutedTokens& routed);
 
 /// Calls that bring a row of x to each of those, with a weight of 1: of at most as many tokens as `input` has. Rows
 /// that are zero or not finite would show nothing and are left out.

@@ -189,7 +189,7 @@ std::string judge_routing(const ExpertsSource& source, const Output& output, con
   return {};
 }
 
-std::string heading(const ExpertsForm& form, const ExpertsInput& input, std::int64_t unchosen) {
+std::string heading(const ExpertsForm& form, const ExpertsInput& input, std::size_t unchosen) {
   return fmt::format("{}: x [{}, {}], {} experts of width {}, {} per token{}{}{}", form.name, input.tokens,
                      form.hidden, form.routing.experts, form.experts.width, form.routing.top_k,
                      form.shared ? fmt::format(", a shared one of {}", form.shared->width) : "",
@@ -353,17 +353,17 @@ CaseReport judge(const ExpertsSource& source, const ExpertsInput& input, const s
   ExpertsChoices choices{.tokens = std::max<std::int64_t>(input.tokens, 1), .x = input.x_dtype, .out = settings.out};
   // Every device gets the same ids and weights: those of the oracle's logits, where nobody gave others.
   const Graph graph = graph_of(form, choices);
-  Oracle router = oracle_of(source, input, nullptr);
+  Oracle router = oracle_of(source, input);
   ExpertsInput given = input;
   if (!given.routed) given.routed = routed_of(graph, router.evaluate(graph, {}, graph.find("ids")));
   const RoutedTokens& routed = *given.routed;
   const std::vector<ExpertsInput> unchosen = inputs_of_the_unchosen(form, input, routed);
-  Oracle oracle = oracle_of(source, input, &routed);
+  Oracle oracle = oracle_of(source, given);
   Subject subject;
   CaseReport& report = subject.report;
   report.layer = form.name;
-  report.heading =
-      heading(form, input, unchosen.empty() || settings.substitute != nullptr ? 0 : unchosen_experts(form, routed));
+  report.heading = heading(
+      form, input, unchosen.empty() || settings.substitute != nullptr ? 0 : unchosen_experts(form, routed).size());
   report.problem.m = input.tokens;
   report.problem.n = report.problem.k = form.hidden;
   report.problem.a = input.x_dtype;
@@ -391,7 +391,7 @@ CaseReport judge(const ExpertsSource& source, const ExpertsInput& input, const s
     std::string apart;
     for (std::size_t i = 0; i < unchosen.size() && apart.empty(); ++i) {
       Ran one;
-      Oracle of_unchosen = oracle_of(source, unchosen[i], &*unchosen[i].routed);
+      Oracle of_unchosen = oracle_of(source, unchosen[i]);
       apart = judge_call(device, experts, unchosen[i], of_unchosen, one);
       if (apart.empty()) apart = one.report.reason;
     }

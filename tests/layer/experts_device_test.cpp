@@ -97,8 +97,8 @@ TEST_F(ExpertsOnDevices, AWrongScaleOfOneExpertIsNamed) {
       Runner experts = experts_on(device, wrong, choices);
       Execution call(device, experts, example.input);
       call.compute();
-      const std::string step = first_wrong_value(
-          call, oracle_of(*example.source, example.input, &*example.input.routed).evaluate(experts.graph()));
+      const std::string step =
+          first_wrong_value(call, oracle_of(*example.source, example.input).evaluate(experts.graph()));
       EXPECT_TRUE(step.starts_with("expert " + std::to_string(expert) + ", " + name_of(matrix) + ": ")) << step;
     }
   }
@@ -183,7 +183,6 @@ TEST_F(ExpertsOnDevices, RecordedCallsAreWithinTheComposedBoundAndRepeat) {
           ExpertsChoices choices{.tokens = tokens};
           Runner experts = experts_on(device, *source, choices);
           ExpertsInput input = make_experts_input(form, tokens, 1, 9);
-          const RoutedTokens given = *input.routed;
           if (!routed) input.routed.reset();
           Execution call(device, experts, input);
           const Output plain = call.compute();
@@ -193,7 +192,8 @@ TEST_F(ExpertsOnDevices, RecordedCallsAreWithinTheComposedBoundAndRepeat) {
           EXPECT_TRUE(first.d == second.d) << device.uri() << ", " << tokens << " tokens";
           EXPECT_TRUE(fuses || first.d == plain.d) << device.uri() << ", " << tokens << " tokens";
           EXPECT_EQ(first.routed.ids, plain.routed.ids);
-          const Oracle oracle = oracle_of(*source, input, routed ? &given : &first.routed);
+          if (!routed) input.routed = first.routed;
+          const Oracle oracle = oracle_of(*source, input);
           const Check check = call.check(expect(oracle, experts.graph(), tokens));
           EXPECT_TRUE(check.pass) << device.uri() << ", " << tokens
                                   << " tokens: " << check.comparison.max_error_over_bound << " of the bound "
@@ -223,7 +223,7 @@ TEST_F(ExpertsOnDevices, RecordedCallsAfterALayerReadWhatItMade) {
     Queue queue(device);
     std::vector<Buffer> buffers;
     std::vector<Bound> bound;
-    for (const Brought& one : brought_by(input, &*input.routed)) {
+    for (const Brought& one : brought_by(input)) {
       queue.write(buffers.emplace_back(device, one.data.size()), std::span(one.data)).wait();
       bound.push_back({graph.find(one.value), buffers.back(), {}, true});
     }

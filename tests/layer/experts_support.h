@@ -27,7 +27,7 @@ struct Evaluated {
 inline Evaluated evaluate(const ExpertsSource& source, const ExpertsInput& input, numerics::DType out) {
   ExpertsChoices choices{.tokens = std::max<std::int64_t>(input.tokens, 1), .x = input.x_dtype, .out = out};
   Evaluated evaluated{graph_of(source.form(), choices), {}};
-  evaluated.values = oracle_of(source, input, &*input.routed).evaluate(evaluated.graph);
+  evaluated.values = oracle_of(source, input).evaluate(evaluated.graph);
   return evaluated;
 }
 
