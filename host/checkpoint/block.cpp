@@ -80,16 +80,12 @@ ScaleGrid grid_from_shape(const Tensor& scale, const Tensor& weight) {
   if (scale.elements() == 1) return {0, 0};  // whatever its shape, and whatever the block: it covers the weight
   if (shape == std::vector{n} || (n > 1 && shape == std::vector{n, std::int64_t{1}})) return {1, 0};
 
-  std::vector<ScaleGrid> fitting;
-  const auto consider = [&](ScaleGrid grid) {
-    if (shape != std::vector{grid.scale_rows(n), grid.scale_cols(k)}) return;
-    fitting.push_back(grid);
-  };
-  for (const std::int64_t block : kBlocks) consider({block, block});
-  if (fitting.empty())
-    for (const std::int64_t block : kBlocks) consider({1, block});
+  const auto fits = [&](ScaleGrid grid) { return shape == std::vector{grid.scale_rows(n), grid.scale_cols(k)}; };
   // Sizes are powers of two: two of them give the same shape only where one block covers the weight, which is above.
-  if (!fitting.empty()) return fitting.front();
+  for (const std::int64_t block : kBlocks)
+    if (fits({block, block})) return {block, block};
+  for (const std::int64_t block : kBlocks)
+    if (fits({1, block})) return {1, block};
   throw Error(ErrorKind::shape, scale,
               "is {}, which no block of 32 to 512 gives for '{}' {}; it should be {} for 128x128 blocks ({} for "
               "256x256, {} for 512x512). Say another block with --block",
