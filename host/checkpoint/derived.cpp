@@ -36,12 +36,8 @@ float product_scale(const Tensor& tensor, std::int64_t i) {
 
 /// A tensor of F32 that owns its values, made of another.
 Tensor f32_tensor(const Tensor& of, std::vector<std::int64_t> shape, const std::vector<float>& values) {
-  Tensor tensor;
-  tensor.name = of.name;
-  tensor.from = of.from;
-  tensor.dtype = DType::f32;
-  tensor.dtype_name = "F32";
-  tensor.shape = std::move(shape);
+  Tensor tensor{
+      .name = of.name, .dtype = DType::f32, .dtype_name = "F32", .shape = std::move(shape), .from = of.from};
   const auto bytes = std::as_bytes(std::span(values));
   tensor.own = std::make_shared<const std::vector<std::byte>>(bytes.begin(), bytes.end());
   tensor.data = *tensor.own;

@@ -18,12 +18,6 @@ constexpr std::array kRoles = {
     std::pair{std::string_view("w1"), Role::gate}, std::pair{std::string_view("w3"), Role::up},
     std::pair{std::string_view("w2"), Role::down}};
 
-std::optional<Role> role_of(std::string_view projection) {
-  for (const auto& [name, role] : kRoles)
-    if (name == projection) return role;
-  return std::nullopt;
-}
-
 template <class... Args>
 [[noreturn]] void refuse(const LinearLayer& layer, fmt::format_string<Args...> why, Args&&... args) {
   throw Error(ErrorKind::unsupported, layer.weight, fmt::format(why, std::forward<Args>(args)...));
@@ -340,13 +334,13 @@ std::vector<ExpertsLayer> find_experts(const Folder& folder, const std::vector<L
       by_name.emplace(name, i);
       continue;
     }
-    const std::optional<Role> role = role_of(expert->projection);
-    if (!role) continue;
+    const auto role = std::ranges::find(kRoles, expert->projection, &decltype(kRoles)::value_type::first);
+    if (role == kRoles.end()) continue;
     const std::string_view module_name = expert->stem.substr(0, expert->stem.size() - kExperts.size());
     const auto [at, added] = module_at.emplace(module_name, modules.size());
     if (added) modules.push_back({std::string(module_name), {}, false});
     Module& module = modules[at->second];
-    module.experts[expert->expert][*role] = i;
+    module.experts[expert->expert][role->second] = i;
     module.mixtral_names |= expert->projection.front() == 'w';
   }
   std::vector<ExpertsLayer> result;

@@ -209,10 +209,7 @@ std::optional<QuantizationGroup> LayerWriters::comfy_of(const Tensor& weight, st
                 "known; add it there, with its format");
 }
 
-bool is_scaled_fp8_marker(std::string_view name) noexcept {
-  return name.ends_with(kScaledFp8) &&
-         (name.size() == kScaledFp8.size() || name[name.size() - kScaledFp8.size() - 1] == '.');
-}
+bool is_scaled_fp8_marker(std::string_view name) noexcept { return name.substr(leaf_of(name)) == kScaledFp8; }
 
 std::optional<QuantizationGroup> LayerWriters::group_beside(std::string_view prefix, const Member& weight) {
   const Tensor& tensor = *weight.tensor;

@@ -27,7 +27,10 @@ class LayerFinder {
   }
 
   LayerList find() {
-    for (const StackedWeight& stacked : find_stacked(index_, stacked_)) add_stacked(stacked);
+    for (const StackedWeight& stacked : find_stacked(index_, stacked_)) {
+      used_.insert(stacked.tensors.begin(), stacked.tensors.end());
+      for (const LayerParts& parts : layers_of(stacked, config_, options_)) add(parts);
+    }
     for (const std::string_view prefix : index_.prefixes()) add_module(prefix);
     for (const auto& [name, tensor] : index_.folder().tensors)
       if (!used_.contains(tensor)) place_rest(*tensor);
@@ -163,12 +166,6 @@ class LayerFinder {
     if (shared->input_scale == nullptr || parts.input_scale) return;
     used_.insert(shared->input_scale);
     parts.input_scale = slice_of(*shared->input_scale, shared->expert);
-  }
-
-  /// Every expert of a stacked weight is a layer.
-  void add_stacked(const StackedWeight& stacked) {
-    used_.insert(stacked.tensors.begin(), stacked.tensors.end());
-    for (const LayerParts& parts : layers_of(stacked, config_, options_)) add(parts);
   }
 
   /// A module of codes that are not read, recognised or not.

@@ -7,15 +7,11 @@
 #include "host/checkpoint/block.h"
 
 namespace ironcl::checkpoint {
-namespace {
-
-std::string form(std::size_t count) { return count == 1 ? "FILE:TENSOR" : "FILE:VALUES,SCALES"; }
-
-}  // namespace
 
 TensorRef parse_tensor_ref(std::string_view text, std::size_t count) {
   const auto fail = [&](const std::string& why) {
-    throw Error(ErrorKind::config, "", "", "'{}' {}, expected {}", text, why, form(count));
+    throw Error(ErrorKind::config, "", "", "'{}' {}, expected {}", text, why,
+                count == 1 ? "FILE:TENSOR" : "FILE:VALUES,SCALES");
   };
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) fail("has no file and colon in front");

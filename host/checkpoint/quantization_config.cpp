@@ -168,18 +168,15 @@ constexpr std::array kUnread = {
     Unread{"svdquant", "SVDQuant of Nunchaku, four bits with a low-rank part", "take the model's fp8 or bf16 files"},
 };
 
-ActivationScheme scheme_from(const Members& members, std::string_view name, const std::string& text) {
-  if (text == "dynamic") return ActivationScheme::dynamic;
-  if (text == "static") return ActivationScheme::fixed;
-  members.fail(name, "is '{}', expected dynamic or static", text);
-}
-
 /// DeepSeek, Qwen3 and what transformers writes as FineGrainedFP8.
 void read_fp8(const Members& config, QuantizationConfig& result) {
   QuantizationGroup& group = linear_group(result);
   group.weight_grid = config.block("weight_block_size");
-  if (const auto scheme = config.text("activation_scheme"))
-    group.activations = scheme_from(config, "activation_scheme", *scheme);
+  if (const auto scheme = config.text("activation_scheme")) {
+    group.activations = *scheme == "static" ? ActivationScheme::fixed : ActivationScheme::dynamic;
+    if (*scheme != name_of(*group.activations))
+      config.fail("activation_scheme", "is '{}', expected dynamic or static", *scheme);
+  }
   if (group.weight_grid && group.activations != ActivationScheme::fixed)
     group.activation_grid = ScaleGrid{1, group.weight_grid->group_cols};
   if (result.method == "mxfp8" && !group.weight_grid) group.weight_grid = ScaleGrid{1, 32};

@@ -15,9 +15,8 @@ constexpr std::array kTaken = {Part::weight_scale, Part::global_scale, Part::inp
                                Part::zero_point};
 constexpr std::array<std::string_view, 2> kInputScales = {"_activation_scale", "_input_scale"};
 
-template <std::size_t Count>
 const Tensor* find_suffixed(const TensorIndex& index, const std::string& base,
-                            const std::array<std::string_view, Count>& suffixes) {
+                            std::span<const std::string_view> suffixes) {
   for (const std::string_view suffix : suffixes)
     if (const Tensor* found = index.find(base + std::string(suffix))) return found;
   return nullptr;
