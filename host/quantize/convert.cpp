@@ -142,7 +142,10 @@ struct Conversion::State : ConversionFacts {
     if (request.threads == 0) request.threads = std::max(1u, std::thread::hardware_concurrency());
     for (const Shard& shard : plan.shards) {
       for (const Task& task : tasks_of(shard, true)) input_bytes += bytes_of(task);
-      for (const Tensor& spec : specs_of(shard)) output_bytes += bytes_of_spec(spec);
+      for (const Tensor& spec : specs_of(shard)) {
+        const std::uint64_t bits = checkpoint::find_file_dtype(spec.dtype_name)->bits;
+        output_bytes += (static_cast<std::uint64_t>(spec.elements()) * bits + 7) / 8;
+      }
     }
     find_rest();
   }
@@ -203,11 +206,6 @@ struct Conversion::State : ConversionFacts {
     for (const Tensor* copy : shard.copies) specs.push_back(*copy);
     for (const Item& item : shard.items) std::ranges::move(item.specs(), std::back_inserter(specs));
     return specs;
-  }
-
-  static std::uint64_t bytes_of_spec(const Tensor& spec) {
-    const auto elements = static_cast<std::uint64_t>(spec.elements());
-    return (elements * checkpoint::find_file_dtype(spec.dtype_name)->bits + 7) / 8;
   }
 
   // --- Largest magnitudes of whole tensors

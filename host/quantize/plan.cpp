@@ -298,7 +298,8 @@ std::vector<Tensor> Item::specs() const {
   const TensorNames tensors = names();
   add(tensors.codes, tensors.codes_type, {weight.n, codes});
   if (scheme.quantized()) add(tensors.scale, tensors.scale_type, format->scale_shape(weight.n, weight.k));
-  const std::vector<std::int64_t> one = format->input_shape();
+  // [1] of compressed-tensors, a scalar of others.
+  const std::vector<std::int64_t> one(format->dialect == Dialect::compressed_tensors ? 1 : 0, 1);
   if (scheme.global) add(tensors.global, "F32", one);
   if (input_clip != 0) add(tensors.input, "F32", one);
   return all;

@@ -125,10 +125,6 @@ float Format::input_scale(float clip) const noexcept {
   return scheme.global && scheme.global_divides ? largest / clip : clip / largest;
 }
 
-std::vector<std::int64_t> Format::input_shape() const {
-  return dialect == Dialect::compressed_tensors ? std::vector<std::int64_t>{1} : std::vector<std::int64_t>{};
-}
-
 void Format::check_inputs(bool calibrated) const {
   const bool able = name == "tensor" || name == "nvfp4" || (name == "channel" && dialect != Dialect::modelopt);
   refuse(calibrated && !able,

@@ -50,10 +50,8 @@ struct Format {
   Dialect dialect = Dialect::fp8;
 
   TensorNames names_of(const std::string& module) const;
-  /// The static scale of the activations where `clip` is the largest magnitude that is to be told from larger ones,
-  /// and its shape.
+  /// The static scale of the activations where `clip` is the largest magnitude that is to be told from larger ones.
   float input_scale(float clip) const noexcept;
-  std::vector<std::int64_t> input_shape() const;
   /// Throws std::invalid_argument where the format needs static scales and has none, or the reverse.
   void check_inputs(bool calibrated) const;
   /// The shape of the scales of one matrix [n, k].
