@@ -11,9 +11,8 @@ using numerics::DType;
 std::vector<std::int64_t> sample_rows(std::int64_t m, std::int64_t most) {
   const std::int64_t count = std::min(m, std::max<std::int64_t>(most, 2));
   std::vector<std::int64_t> rows;
-  // Steps of (m - 1) / (count - 1): not a multiple of a tile's height, so rows fall on all places of a tile.
+  // Steps of (m - 1) / (count - 1), at least 1: no multiple of a tile's height, so rows fall on all places of a tile.
   for (std::int64_t i = 0; i < count; ++i) rows.push_back(count == 1 ? 0 : i * (m - 1) / (count - 1));
-  rows.erase(std::unique(rows.begin(), rows.end()), rows.end());
   return rows;
 }
 
@@ -63,11 +62,8 @@ Check check(const Expected& expected, std::span<const std::byte> d, std::int64_t
   Check check;
   check.unwritten = unwritten;
   check.comparison = compare(got, expected.oracle->evaluate(expected.list, plans)[expected.list.result]);
-  const auto to_row_of_d = [&](std::int64_t& row) {
-    if (row >= 0) row = expected.rows[static_cast<std::size_t>(row)];
-  };
-  to_row_of_d(check.comparison.worst_row);
-  to_row_of_d(check.comparison.first_row);
+  for (std::int64_t* row : {&check.comparison.worst_row, &check.comparison.first_row})
+    if (*row >= 0) *row = expected.rows[static_cast<std::size_t>(*row)];
   check.rows_checked = static_cast<std::int64_t>(expected.rows.size());
   check.pass = check.comparison.pass && unwritten == 0;
   if (unwritten != 0) {
