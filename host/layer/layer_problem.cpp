@@ -52,17 +52,15 @@ LayerWeights weights_of(const LinearLayer& layer) {
   LayerWeights weights;
   weights.codes = layer.weight.data;
   weights.scales.assign(layer.scale.data.begin(), layer.scale.data.end());
-  if (layer.packed) {
-    weights.turned = unpack(layer.weight.data, static_cast<std::size_t>(layer.n), static_cast<std::size_t>(layer.k));
+  const auto n = static_cast<std::size_t>(layer.n), k = static_cast<std::size_t>(layer.k);
+  const auto replace_codes = [&weights](std::vector<std::byte> codes) {
+    weights.turned = std::move(codes);
     weights.codes = weights.turned;
-  }
-  if (layer.zero_points) {
-    weights.turned = less_zero_points(weights.codes, layer);
-    weights.codes = weights.turned;
-  }
+  };
+  if (layer.packed) replace_codes(unpack(layer.weight.data, n, k));
+  if (layer.zero_points) replace_codes(less_zero_points(weights.codes, layer));
   if (layer.transposed) {
-    weights.turned = turn(layer.weight.data, static_cast<std::size_t>(layer.n), static_cast<std::size_t>(layer.k), 1);
-    weights.codes = weights.turned;
+    replace_codes(turn(layer.weight.data, n, k, 1));
     if (layer.weight_grid_known)
       weights.scales =
           turn(layer.scale.data, static_cast<std::size_t>(layer.weight_grid.scale_rows(layer.n)),
