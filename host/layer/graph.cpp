@@ -43,7 +43,7 @@ class ExpertsWriter {
     ValueId a = x;
     const bool one_reads_x = !form_.shared && form_.experts.may_fuse();
     if (form_.x.code != DType::none && !one_reads_x && choices_.tokens > kFewTokens) {
-      a = add({"x codes", form_.x.code, hidden, 1, 0, {DType::f32, row_grid(form_.x)}});
+      a = add({"x codes", form_.x.code, hidden, 1, 0, {DType::f32, form_.x.grid}});
       graph_.operations.push_back({"quantise", QuantizeOp{form_.x.quantizer}, {x}, {a}});
     }
     const ValueId down = mlp(a, false), shared = form_.shared ? mlp(a, true) : kNoValue;
@@ -56,10 +56,6 @@ class ExpertsWriter {
 
  private:
   ValueId add(Value value) { return graph_.add(std::move(value)); }
-
-  static numerics::ScaleGrid row_grid(const ExpertsActivations& activations) {
-    return {1, activations.grid.group_cols};
-  }
 
   void route(ValueId x, std::int64_t top_k) {
     const ValueId logits = add({"logits", DType::f32, form_.logits(), 1});
@@ -129,7 +125,7 @@ class ExpertsWriter {
     if (const ExpertsActivations& x = down ? form_.between : form_.x; x.code != DType::none && from.dtype != x.code) {
       op.problem.a_source = from.dtype;
       op.problem.a = x.code;
-      op.problem.a_scale = {DType::f32, row_grid(x)};
+      op.problem.a_scale = {DType::f32, x.grid};
       op.problem.a_quantizer = x.quantizer;
     }
     if (!shared) {
@@ -167,7 +163,7 @@ class ExpertsWriter {
     const auto as_codes = [&] {
       if (form_.between.code == DType::none) return;
       graph_.values[h].dtype = form_.between.code;
-      graph_.values[h].scales = {DType::f32, row_grid(form_.between)};
+      graph_.values[h].scales = {DType::f32, form_.between.grid};
     };
     const double rows =
         static_cast<double>(choices_.tokens) * (shared ? 1.0 : static_cast<double>(form_.routing.top_k));

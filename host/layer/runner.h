@@ -48,7 +48,6 @@ class Runner {
                std::span<const float> globals = {});
   /// The prepared copies of a product, which several runners may share.
   Copies& weights(std::size_t operation) { return prepared_[operation].weights; }
-  const Copies& weights(std::size_t operation) const { return prepared_[operation].weights; }
 
   /// Bytes on the device, for one copy of all prepared weights.
   std::uint64_t weights_bytes() const;

@@ -38,7 +38,7 @@ Graph with_codes(Graph list, const layer::ExpertsForm& form) {
   if (form.x.code == DType::none) return list;
   const ValueId x = list.find("x"), codes = list.find("x codes");
   list.values[x].dtype = form.x.code;
-  list.values[x].scales = {DType::f32, {1, form.x.grid.group_cols}};
+  list.values[x].scales = {DType::f32, form.x.grid};
   for (layer::Operation& operation : list.operations) {
     auto* product = std::get_if<ProductOp>(&operation.what);
     if (product == nullptr || product->matrix == layer::Projection::router) continue;
@@ -176,7 +176,7 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
   const auto ranks = static_cast<std::size_t>(group_.size()), self = static_cast<std::size_t>(group_.rank());
   const auto top_k = static_cast<std::size_t>(form_.routing.top_k), hidden = static_cast<std::size_t>(form_.hidden);
   const bool quantised = form_.x.code != DType::none;
-  const numerics::ScaleGrid grid{1, form_.x.grid.group_cols};
+  const numerics::ScaleGrid grid = form_.x.grid;
   const std::size_t row = layer::bytes_of_matrix(quantised ? form_.x.code : choices_.x, 1, form_.hidden);
   const std::size_t scale_row =
       quantised ? sizeof(float) * static_cast<std::size_t>(grid.scale_cols(form_.hidden)) : 0;
