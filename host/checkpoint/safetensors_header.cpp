@@ -12,12 +12,6 @@ namespace {
 
 namespace json = boost::json;
 
-/// Bytes [begin, end) of the data that a tensor takes.
-struct Extent {
-  std::int64_t begin = 0, end = 0;
-  std::size_t tensor = 0;  ///< Index into the tensors.
-};
-
 /// A JSON number that is a whole one, at least 0 and below 2^63.
 std::optional<std::int64_t> size_from(const json::value& value) {
   if (const std::int64_t* number = value.if_int64(); number != nullptr && *number >= 0) return *number;
@@ -29,7 +23,7 @@ class EntryReader {
  public:
   EntryReader(const std::filesystem::path& file, std::span<const std::byte> data) : file_(file), data_(data) {}
 
-  Tensor read(std::string_view name, const json::value& value, Extent& extent) const {
+  Tensor read(std::string_view name, const json::value& value) const {
     Tensor tensor;
     tensor.name = name;
     const json::object* entry = value.if_object();
@@ -39,11 +33,11 @@ class EntryReader {
     tensor.dtype_name = type.name;
     read_shape(tensor, *entry);
     const std::int64_t bytes = bytes_of(tensor, type);
-    read_offsets(tensor, *entry, extent);
-    if (extent.end - extent.begin != bytes)
-      fail(tensor, "data_offsets [{}, {}] are {} bytes, but {} {} needs {}", extent.begin, extent.end,
-           extent.end - extent.begin, type.name, tensor.shape_text(), bytes);
-    tensor.data = data_.subspan(static_cast<std::size_t>(extent.begin), static_cast<std::size_t>(bytes));
+    const auto [begin, end] = read_offsets(tensor, *entry);
+    if (end - begin != bytes)
+      fail(tensor, "data_offsets [{}, {}] are {} bytes, but {} {} needs {}", begin, end, end - begin, type.name,
+           tensor.shape_text(), bytes);
+    tensor.data = data_.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(bytes));
     return tensor;
   }
 
@@ -91,7 +85,7 @@ class EntryReader {
     return *bits / 8;
   }
 
-  void read_offsets(const Tensor& tensor, const json::object& entry, Extent& extent) const {
+  std::pair<std::int64_t, std::int64_t> read_offsets(const Tensor& tensor, const json::object& entry) const {
     const json::value& value = member(tensor, entry, "data_offsets");
     const json::array* pair = value.if_array();
     const auto begin = pair != nullptr && pair->size() == 2 ? size_from((*pair)[0]) : std::nullopt;
@@ -103,8 +97,7 @@ class EntryReader {
            "data_offsets [{}, {}] reach beyond the file, which has {} bytes of tensor data; it is cut off (fetch it "
            "again) or its header is wrong",
            *begin, *end, data_.size());
-    extent.begin = *begin;
-    extent.end = *end;
+    return {*begin, *end};
   }
 
   const std::filesystem::path& file_;
@@ -113,10 +106,8 @@ class EntryReader {
 
 std::uint64_t read_header_length(std::span<const std::byte> bytes, const std::filesystem::path& file) {
   const auto fail = [&](const std::string& message) { throw Error(ErrorKind::format, file, "", message); };
-  constexpr std::string_view kPointer = "version https://git-lfs";
-  if (bytes.size() >= kPointer.size() &&
-      std::equal(kPointer.begin(), kPointer.end(), bytes.begin(),
-                 [](char c, std::byte b) { return static_cast<std::byte>(c) == b; }))
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.starts_with("version https://git-lfs"))
     fail("is a Git LFS pointer, not the file itself; fetch it with `git lfs pull`");
   if (bytes.size() < 8)
     fail(fmt::format("has {} bytes, too few for a safetensors file (8 bytes of header length come first)",
@@ -145,26 +136,26 @@ void read_metadata(const json::value& value, const std::filesystem::path& file, 
   }
 }
 
-/// The tensors must cover the data without overlap, hole or rest.
-void check_cover(std::vector<Extent> extents, const std::vector<Tensor>& tensors, std::int64_t data_size,
+/// The tensors, in the order in which they lie, must cover the data without overlap, hole or rest.
+void check_cover(const std::vector<Tensor>& tensors, std::span<const std::byte> data,
                  const std::filesystem::path& file) {
-  std::ranges::sort(extents, {}, [](const Extent& extent) { return std::pair(extent.begin, extent.end); });
+  const auto begin_of = [data](const Tensor& tensor) { return tensor.data.data() - data.data(); };
   std::int64_t end = 0;
-  const Extent* previous = nullptr;
-  for (const Extent& extent : extents) {
-    const std::string& name = tensors[extent.tensor].name;
-    if (extent.begin < end)
-      throw Error(ErrorKind::format, file, name, "data_offsets [{}, {}] overlap those of '{}' [{}, {}]", extent.begin,
-                  extent.end, tensors[previous->tensor].name, previous->begin, previous->end);
-    if (extent.begin > end)
-      throw Error(ErrorKind::format, file, name, "data_offsets [{}, {}] leave a hole: the tensor before ends at {}",
-                  extent.begin, extent.end, end);
-    end = extent.end;
-    previous = &extent;
+  const Tensor* previous = nullptr;
+  for (const Tensor& tensor : tensors) {
+    const std::int64_t begin = begin_of(tensor), next_end = begin + std::ssize(tensor.data);
+    if (begin < end)
+      throw Error(ErrorKind::format, file, tensor.name, "data_offsets [{}, {}] overlap those of '{}' [{}, {}]", begin,
+                  next_end, previous->name, begin_of(*previous), end);
+    if (begin > end)
+      throw Error(ErrorKind::format, file, tensor.name,
+                  "data_offsets [{}, {}] leave a hole: the tensor before ends at {}", begin, next_end, end);
+    end = next_end;
+    previous = &tensor;
   }
-  if (end != data_size)
+  if (end != std::ssize(data))
     throw Error(ErrorKind::format, file, "", "has {} bytes after its last tensor, which ends at {} of {}",
-                data_size - end, end, data_size);
+                std::ssize(data) - end, end, data.size());
 }
 
 }  // namespace
@@ -198,19 +189,17 @@ SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, const std:
   if (!root.is_object()) throw Error(ErrorKind::format, file, "", "the header is not a JSON object");
 
   SafetensorsHeader header;
-  std::vector<Extent> extents;
   const EntryReader reader(file, data);
   for (const auto& [key, value] : root.get_object()) {
     const std::string_view name = key;
-    if (name == "__metadata__") {
+    if (name == "__metadata__")
       read_metadata(value, file, header);
-      continue;
-    }
-    Extent& extent = extents.emplace_back();
-    extent.tensor = header.tensors.size();
-    header.tensors.push_back(reader.read(name, value, extent));
+    else
+      header.tensors.push_back(reader.read(name, value));
   }
-  check_cover(std::move(extents), header.tensors, static_cast<std::int64_t>(data.size()), file);
+  std::ranges::sort(header.tensors, {},
+                    [](const Tensor& tensor) { return std::pair(tensor.data.data(), tensor.data.size()); });
+  check_cover(header.tensors, data, file);
   std::ranges::sort(header.tensors, {}, &Tensor::name);
   return header;
 }
