@@ -7,9 +7,7 @@
 #include <boost/algorithm/string/replace.hpp>
 #include <boost/algorithm/string/trim.hpp>
 #include <boost/json.hpp>
-#include <cctype>
-
-#include "backends/words.h"
+#include <boost/regex.hpp>
 
 namespace ironcl::layer {
 namespace {
@@ -18,18 +16,10 @@ using checkpoint::Checkpoint;
 using checkpoint::ErrorKind;
 using checkpoint::LinearLayer;
 
-bool is_digit(char c) noexcept { return std::isdigit(static_cast<unsigned char>(c)) != 0; }
-
 /// `text` with every run of digits as one #: what two complaints share.
-std::string without_numbers(std::string_view text) {
-  std::string shared;
-  for (const char c : text) {
-    if (!is_digit(c))
-      shared += c;
-    else if (shared.empty() || shared.back() != '#')
-      shared += '#';
-  }
-  return shared;
+std::string without_numbers(const std::string& text) {
+  static const boost::regex kNumber("[0-9]+");
+  return boost::regex_replace(text, kNumber, "#");
 }
 
 }  // namespace
@@ -64,10 +54,8 @@ LeftOut left_out(const LinearLayer& layer, const checkpoint::Error& error) {
 }
 
 std::string pattern_of(std::string_view layer) {
-  std::vector<std::string_view> parts = words::split(layer, '.');
-  for (std::string_view& part : parts)
-    if (!part.empty() && std::ranges::all_of(part, is_digit)) part = "*";
-  return fmt::format("{}", fmt::join(parts, "."));
+  static const boost::regex kWholePart("(?<![^.])[0-9]+(?![^.])");  // between dots or ends
+  return boost::regex_replace(std::string(layer), kWholePart, "*");
 }
 
 std::vector<Complaint> fold(const std::vector<LeftOut>& left_out) {
