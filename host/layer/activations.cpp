@@ -65,10 +65,9 @@ Activations from_file(const ActivationSource& source, const LinearLayer& layer) 
 ScaleGrid grid_of_scales(const ActivationSource& source, const Matrix& codes, const std::string& name,
                          const LinearLayer& layer) {
   if (source.x_block) return *source.x_block;
-  const auto& metadata = codes.file.metadata();
-  if (const auto said = metadata.find("x_group"); said != metadata.end()) {
+  if (const std::string* said = codes.tensor.metadata("x_group")) {
     try {
-      return report::parse_grid(said->second);
+      return report::parse_grid(*said);
     } catch (const report::ProblemError& error) {
       throw checkpoint::Error(ErrorKind::config, codes.file.path(), {}, "metadata x_group: {}", error.what());
     }

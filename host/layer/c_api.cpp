@@ -159,7 +159,7 @@ ironcl_status ironcl_layer_get_info(ironcl_layer layer, ironcl_layer_info* out_i
     info.n = source.n;
     info.k = source.k;
     info.name = source.name.c_str();
-    info.problem = layer->problem.c_str();
+    info.problem = source.problem ? source.problem->what() : "";
     info.weight_dtype = static_cast<ironcl_dtype>(source.multiplied());
     info.bytes = source.bytes;
     if (!source.problem) {

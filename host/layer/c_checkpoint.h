@@ -12,8 +12,7 @@
 /// A layer with the copies of its weights that callers use: aligned scales, and codes where the layer lies
 /// transposed.
 struct ironcl_layer_t {
-  explicit ironcl_layer_t(const ironcl::checkpoint::LinearLayer& of)
-      : source(&of), problem(of.problem ? of.problem->what() : "") {
+  explicit ironcl_layer_t(const ironcl::checkpoint::LinearLayer& of) : source(&of) {
     if (of.bias) bias.assign(of.bias->data.begin(), of.bias->data.end());
   }
 
@@ -31,7 +30,6 @@ struct ironcl_layer_t {
   }
 
   const ironcl::checkpoint::LinearLayer* source;
-  std::string problem;
   std::vector<std::byte> bias;  ///< Aligned.
   mutable std::mutex mutex;
   mutable std::size_t users = 0;
