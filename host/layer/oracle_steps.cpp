@@ -13,10 +13,7 @@ float below(double value) {
   const auto near = static_cast<float>(value);
   return near <= value ? near : std::nextafter(near, -std::numeric_limits<float>::infinity());
 }
-float above(double value) {
-  const auto near = static_cast<float>(value);
-  return near >= value ? near : std::nextafter(near, std::numeric_limits<float>::infinity());
-}
+float above(double value) { return -below(-value); }
 
 double value_of(DType type, std::uint8_t code) { return numerics::load_as_f64(type, &code, 0); }
 
