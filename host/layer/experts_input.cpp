@@ -94,12 +94,10 @@ Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input) {
 }
 
 std::vector<std::int32_t> unchosen_experts(const ExpertsForm& form, const RoutedTokens& routed) {
-  std::vector<bool> chosen(static_cast<std::size_t>(form.routing.experts), false);
-  for (const std::int32_t id : routed.ids)
-    if (id >= 0 && id < form.routing.experts) chosen[static_cast<std::size_t>(id)] = true;
+  const std::set<std::int32_t> chosen(routed.ids.begin(), routed.ids.end());
   std::vector<std::int32_t> ids;
-  for (std::size_t id = 0; id < chosen.size(); ++id)
-    if (!chosen[id]) ids.push_back(static_cast<std::int32_t>(id));
+  for (std::int32_t id = 0; id < form.routing.experts; ++id)
+    if (!chosen.contains(id)) ids.push_back(id);
   return ids;
 }
 
