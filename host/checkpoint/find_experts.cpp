@@ -318,15 +318,11 @@ class ExpertsBuilder {
 
 }  // namespace
 
-void ExpertsLayer::check() const {
-  if (problem) throw *problem;
-}
-
 std::vector<ExpertsLayer> find_experts(const Folder& folder, const std::vector<LinearLayer>& layers,
                                        const std::optional<Routing>& routing) {
   constexpr std::string_view kExperts = ".experts.";
-  std::unordered_map<std::string_view, std::size_t> by_name, module_at;
-  std::vector<Module> modules;
+  std::unordered_map<std::string_view, std::size_t> by_name;
+  std::unordered_map<std::string_view, Module> modules;
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const std::string_view name = layers[i].name;
     const auto expert = split_expert(name);
@@ -337,15 +333,14 @@ std::vector<ExpertsLayer> find_experts(const Folder& folder, const std::vector<L
     const auto role = std::ranges::find(kRoles, expert->projection, &decltype(kRoles)::value_type::first);
     if (role == kRoles.end()) continue;
     const std::string_view module_name = expert->stem.substr(0, expert->stem.size() - kExperts.size());
-    const auto [at, added] = module_at.emplace(module_name, modules.size());
-    if (added) modules.push_back({std::string(module_name), {}, false});
-    Module& module = modules[at->second];
+    Module& module = modules[module_name];
+    module.name = module_name;
     module.experts[expert->expert][role->second] = i;
     module.mixtral_names |= expert->projection.front() == 'w';
   }
   std::vector<ExpertsLayer> result;
   result.reserve(modules.size());
-  for (const Module& module : modules)
+  for (const auto& [name, module] : modules)
     result.push_back(ExpertsBuilder(folder, layers, by_name, module, routing).build());
   std::ranges::sort(result, natural_less, &ExpertsLayer::name);
   return result;

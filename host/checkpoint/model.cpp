@@ -86,10 +86,6 @@ std::string LinearLayer::format() const {
   }
 }
 
-void LinearLayer::check() const {
-  if (problem) throw *problem;
-}
-
 Checkpoint Checkpoint::open(const std::filesystem::path& path, const OpenOptions& options) {
   Folder folder = open_folder(path);
   Checkpoint checkpoint;

@@ -66,7 +66,9 @@ struct LinearLayer {
   /// "MXFP4", "NVFP4"; empty for other weights.
   std::string format() const;
   /// Throws the problem, if there is one.
-  void check() const;
+  void check() const {
+    if (problem) throw *problem;
+  }
 };
 
 /// A tensor that is no part of a quantised linear layer.
@@ -101,7 +103,9 @@ struct ExpertsLayer {
   std::optional<Error> problem;         ///< Why it cannot be run as a whole; what is known is filled.
 
   /// Throws the problem, if there is one.
-  void check() const;
+  void check() const {
+    if (problem) throw *problem;
+  }
 };
 
 struct OpenOptions {
