@@ -379,7 +379,9 @@ constexpr std::array kMethods = {
     Method{"bitsandbytes", read_bitsandbytes},
 };
 
-void read_method(const Members& config, QuantizationConfig& result) {
+/// The method that `config` names, or `unnamed` where it names none.
+void read_method(const Members& config, std::string_view unnamed, QuantizationConfig& result) {
+  result.method = config.text("quant_method").value_or(std::string(unnamed));
   result.writer = writer_of(config, result.method);
   const auto known = std::ranges::find(kMethods, result.method, &Method::name);
   if (known == kMethods.end()) return refuse_method(result);
@@ -388,7 +390,7 @@ void read_method(const Members& config, QuantizationConfig& result) {
 }
 
 /// A config without a quant_method: whose it is shows in its members.
-std::string unnamed_method(const Members& config) {
+std::string_view unnamed_method(const Members& config) {
   if (config.find("bits") != nullptr && config.find("group_size") != nullptr) return "mlx";
   if (config.find("quant_algo") != nullptr) return "tensorrt-llm";
   if (config.find("mode") != nullptr || config.find("fp8_config") != nullptr) return "inc";
@@ -406,15 +408,11 @@ void read_config(const Members& root, QuantizationConfig& result) {
   };
   if (const auto text = object("text_config"); !config && text) config = quantization_of(*text);
   if (!config) config = object("quantization");
-  if (!config) return;
-  result.method = config->text("quant_method").value_or(unnamed_method(*config));
-  read_method(*config, result);
+  if (config) read_method(*config, unnamed_method(*config), result);
 }
 
 void read_own_config(const Members& config, QuantizationConfig& result) {
-  const bool gptq = result.file.filename() == "quantize_config.json";
-  result.method = config.text("quant_method").value_or(gptq ? "gptq" : "unnamed");
-  read_method(config, result);
+  read_method(config, result.file.filename() == "quantize_config.json" ? "gptq" : "unnamed", result);
 }
 
 void read_modelopt_config(const Members& root, QuantizationConfig& result) {
@@ -430,10 +428,7 @@ void read_modelopt_config(const Members& root, QuantizationConfig& result) {
 void read_params(const Members& root, QuantizationConfig& result) {
   const auto config = root.object("quantization");
   if (!config) return;
-  if (const auto method = config->text("quant_method")) {
-    result.method = *method;
-    return read_method(*config, result);
-  }
+  if (config->find("quant_method") != nullptr) return read_method(*config, {}, result);
   result.method = result.writer = "mistral";
   read_mistral(*config, result);
 }
