@@ -72,13 +72,12 @@ class ExpertsWriter {
     index_ = add({"index", DType::s32, 1, top_k, 0, {}, true});
     rows_ = add({"rows", DType::s32, top_k, 1});
     if (form_.shared_gate) shared_weights_ = add({"shared weights", DType::f32, 1, 1});
-    graph_.operations.push_back({"route",
-                                 RouteOp{form_.routing, form_.first_expert.value_or(0)},
-                                 {logits, bias, kNoValue},
-                                 {counts_, index_, rows_, shared_weights_, ids, weights_}});
+    const RouteOp rule{form_.routing, form_.first_expert.value_or(0)};
+    graph_.operations.push_back(
+        {"route", rule, {logits, bias, kNoValue}, {counts_, index_, rows_, shared_weights_, ids, weights_}});
     if (!form_.shared) shared_weights_ = kNoValue;  // Of a part whose shared expert is elsewhere.
     graph_.operations.push_back({"sort",
-                                 RouteOp{form_.routing, form_.first_expert.value_or(0)},
+                                 rule,
                                  {shared_weights_ != kNoValue ? logits : kNoValue, kNoValue, ids},
                                  {counts_, index_, rows_, shared_weights_, kNoValue, kNoValue}});
   }
