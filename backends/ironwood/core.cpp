@@ -39,21 +39,15 @@ Core::Core(const Machine& machine, bool with_data, std::int64_t vmem_limit, Time
 
 VmemBuffer& Core::allocate(const std::string& name, int slots, std::int64_t rows, std::int64_t cols,
                            std::uint32_t element_bytes) {
-  VmemBuffer buffer;
-  buffer.name = name;
-  buffer.slots = slots;
-  buffer.rows = rows;
-  buffer.cols = cols;
-  buffer.element_bytes = element_bytes;
-  buffer.padded_bytes = machine_.padded_bytes(rows, cols, element_bytes);
-  const std::int64_t total =
-      numerics::checked_add(totals_.vmem_bytes, numerics::checked_mul(buffer.padded_bytes, slots));
+  const std::int64_t bytes = numerics::checked_mul(machine_.padded_bytes(rows, cols, element_bytes), slots);
+  const std::int64_t total = numerics::checked_add(totals_.vmem_bytes, bytes);
   if (total > vmem_limit_) {
     throw Error(Status::unsupported,
                 "VMEM: {} needs {} bytes more, {} in all, and the limit is {}; take smaller kernel_blocks", name,
-                total - totals_.vmem_bytes, total, vmem_limit_);
+                bytes, total, vmem_limit_);
   }
   totals_.vmem_bytes = total;
+  VmemBuffer buffer{{name, slots, rows, cols, element_bytes, bytes}};
   buffer.filling.resize(static_cast<std::size_t>(slots));
   buffer.draining.resize(static_cast<std::size_t>(slots));
   if (with_data_) buffer.data = allocate_aligned(static_cast<std::uint64_t>(buffer.slot_bytes() * slots));

@@ -68,6 +68,13 @@ struct HbmArray {
   const std::int32_t* row_index = nullptr;
 };
 
+/// A tight array without data.
+inline HbmArray tight_array(std::string name, std::int64_t rows, std::int64_t cols, std::uint32_t element_bytes) {
+  const std::int64_t row_bytes = cols * element_bytes;
+  return {
+      .name = std::move(name), .rows = rows, .cols = cols, .row_bytes = row_bytes, .element_bytes = element_bytes};
+}
+
 /// A rectangle of an array, in elements.
 struct Region {
   std::int64_t row = 0, col = 0, rows = 0, cols = 0;
@@ -84,16 +91,20 @@ using AlignedBytes = std::unique_ptr<std::byte[], AlignedDelete>;
 AlignedBytes allocate_aligned(std::uint64_t bytes);
 
 /// `slots` buffers of rows x cols elements in VMEM, row-major with pitch cols.
-struct VmemBuffer {
+struct VmemPart {
   std::string name;
   int slots = 1;
   std::int64_t rows = 0, cols = 0;
   std::uint32_t element_bytes = 1;
-  std::int64_t padded_bytes = 0;  ///< Bytes of one slot, in native tiles.
-  bool rows_apart = false;        ///< Each row lies in tiles of its own, so that copies of some rows are not rounded.
-  AlignedBytes data;              ///< Null where only time is simulated.
-  std::vector<int> filling;       ///< Copies into each slot that were not waited for.
-  std::vector<int> draining;      ///< Copies out of each slot that were not waited for.
+  std::int64_t bytes = 0;  ///< Bytes of all slots, in native tiles.
+};
+
+/// The same with what is in them.
+struct VmemBuffer : VmemPart {
+  bool rows_apart = false;      ///< Each row lies in tiles of its own, so that copies of some rows are not rounded.
+  AlignedBytes data{};          ///< Null where only time is simulated.
+  std::vector<int> filling{};   ///< Copies into each slot that were not waited for.
+  std::vector<int> draining{};  ///< Copies out of each slot that were not waited for.
 
   std::int64_t slot_bytes() const noexcept { return rows * cols * element_bytes; }
 };

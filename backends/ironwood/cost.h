@@ -13,15 +13,6 @@
 
 namespace ironcl::ironwood {
 
-/// One buffer of a plan.
-struct VmemPart {
-  std::string name;
-  int slots = 1;
-  std::int64_t rows = 0, cols = 0;
-  std::uint32_t element_bytes = 1;
-  std::int64_t bytes = 0;  ///< Bytes of all slots, in native tiles.
-};
-
 struct VmemUse {
   std::vector<VmemPart> parts;
   std::int64_t footprint_bytes = 0;  ///< Sum of the parts.

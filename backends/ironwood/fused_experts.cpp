@@ -72,10 +72,10 @@ class FusedKernel {
       : layer_(layer), core_(layer.machine, false, layer.vmem_limit, timeline) {
     const FusedBlocks& b = layer.blocks;
     const std::int64_t padded_experts = numerics::round_up(layer.experts, 128);
-    tokens_ = array("tokens", layer.tokens, layer.hidden, 2);
-    y_ = array("y", layer.tokens, layer.hidden, 2);
-    back_ = array("a2a_g", layer.experts * b.bt, layer.hidden, 2);
-    gating_ = array("gating", layer.tokens, padded_experts, 2);
+    tokens_ = tight_array("tokens", layer.tokens, layer.hidden, 2);
+    y_ = tight_array("y", layer.tokens, layer.hidden, 2);
+    back_ = tight_array("a2a_g", layer.experts * b.bt, layer.hidden, 2);
+    gating_ = tight_array("gating", layer.tokens, padded_experts, 2);
     const auto rows = [&](const char* name, int slots, std::int64_t count) {
       return Slots(core_, name, slots, count, layer.hidden, 2, true);
     };
@@ -108,19 +108,15 @@ class FusedKernel {
   }
 
  private:
-  static HbmArray array(std::string name, std::int64_t rows, std::int64_t cols, std::uint32_t element) {
-    return {
-        .name = std::move(name), .rows = rows, .cols = cols, .row_bytes = cols * element, .element_bytes = element};
-  }
   WeightStream stream(const std::string& name, std::int64_t rows, std::int64_t cols, std::int64_t block_rows,
                       std::int64_t block_cols) {
     WeightStream made;
-    made.codes = array(name, rows, cols, size_of(layer_.w));
+    made.codes = tight_array(name, rows, cols, size_of(layer_.w));
     made.block_rows = block_rows, made.block_cols = block_cols;
     made.tile_slots = Slots(core_, name, 2, block_rows, block_cols, size_of(layer_.w));
     if (layer_.scaled) {
       const std::int64_t group = group_of(made.codes);
-      made.scales = array(name + "_scale", ceil_div(cols, group), rows, 4);
+      made.scales = tight_array(name + "_scale", ceil_div(cols, group), rows, 4);
       made.scale_rows = ceil_div(block_cols, group);
       made.scale_slots = Slots(core_, made.scales.name, 2, made.scale_rows, block_rows, 4);
     }

@@ -16,22 +16,19 @@ using numerics::DType;
 
 Operands describe_arrays(const Plan& plan, std::int64_t m) {
   const Problem& p = plan.problem;
-  const auto array = [](const char* name, std::int64_t rows, std::int64_t cols, std::uint32_t element) {
-    return HbmArray{.name = name, .rows = rows, .cols = cols, .row_bytes = cols * element, .element_bytes = element};
-  };
   Operands operands;
-  operands.x = array("x", m, p.k, numerics::size_of(p.x()));
+  operands.x = tight_array("x", m, p.k, numerics::size_of(p.x()));
   if (p.scaled_x()) {
     const ScaleLayout layout = plan.x_scales(m);
-    operands.x_scale = array("x_scale", layout.rows, layout.cols, 4);
+    operands.x_scale = tight_array("x_scale", layout.rows, layout.cols, 4);
   }
-  Operands::Matrix one{.w = array("w", p.n, p.k, numerics::size_of(p.w())), .w_scale = {}, .bias = {}};
+  Operands::Matrix one{.w = tight_array("w", p.n, p.k, numerics::size_of(p.w())), .w_scale = {}, .bias = {}};
   if (p.scaled_w()) {
     const ScaleLayout layout = plan.w_scales();
-    one.w_scale = array("w_scale", layout.rows, layout.cols, 4);
+    one.w_scale = tight_array("w_scale", layout.rows, layout.cols, 4);
   }
-  if (p.bias != DType::none) one.bias = array("bias", 1, p.n, 4);
-  operands.out = array("out", m, p.n, numerics::size_of(p.d));
+  if (p.bias != DType::none) one.bias = tight_array("bias", 1, p.n, 4);
+  operands.out = tight_array("out", m, p.n, numerics::size_of(p.d));
   operands.matrices.push_back(one);
   return operands;
 }
@@ -160,6 +157,7 @@ Slots output_slots(Core& core, const Plan& plan, const Operands& operands) {
 
 namespace {
 
+// In the order of Program.
 constexpr ProgramEntry kPrograms[] = {
     {"pipeline", "the grid pipeline", run_pipeline_program, Program::pipeline, false},
     {"manual_dma", "the kernel's own copies", run_manual_program, Program::manual_dma, false},
@@ -171,12 +169,7 @@ constexpr ProgramEntry kPrograms[] = {
 
 std::span<const ProgramEntry> all_programs() noexcept { return kPrograms; }
 
-const ProgramEntry& entry_of(Program program) noexcept {
-  for (const ProgramEntry& entry : kPrograms) {
-    if (entry.program == program) return entry;
-  }
-  return kPrograms[0];
-}
+const ProgramEntry& entry_of(Program program) noexcept { return kPrograms[static_cast<std::size_t>(program)]; }
 
 std::string_view name_of(Program program) noexcept { return entry_of(program).name; }
 

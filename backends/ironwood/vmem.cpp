@@ -52,9 +52,7 @@ VmemUse vmem_of(const Plan& plan) {
   Core core(plan.machine, false, std::numeric_limits<std::int64_t>::max(), nullptr);
   entry_of(plan.program).run(core, plan, describe_arrays(plan, m), nullptr);
   VmemUse use;
-  for (const VmemBuffer& buffer : core.buffers())
-    use.parts.push_back({buffer.name, buffer.slots, buffer.rows, buffer.cols, buffer.element_bytes,
-                         buffer.padded_bytes * buffer.slots});
+  use.parts.assign(core.buffers().begin(), core.buffers().end());
   use.footprint_bytes = core.finish().vmem_bytes;
   use.formula_bytes =
       plan.problem.grouped() ? gmm_vmem_estimate(plan, plan.blocks) : formula(plan, plan.grid(plan.problem.rows()));
