@@ -139,19 +139,16 @@ class ModelDevice final : public backend::Device {
     if (key == "features") return describe_features();
     if (key == "options") return describe_options();
     if (key == "machines") return boost::json::serialize(report_machines());
-    if (key == "model" || key == "trace" || key == "search" || key == "fused" || key == "fused_trace") {
-      if (desc == nullptr) {
-        throw Error(Status::invalid_argument, "ironwood: the query \"{}\" is about a problem; give one", key);
-      }
-      if (key == "model") return boost::json::serialize(report_model(plan_to_model(*desc)));
-      if (key == "trace") {
-        const auto spans = static_cast<std::size_t>(read_options(desc->options).trace_spans);
-        return boost::json::serialize(trace_of(plan_to_model(*desc), spans));
-      }
-      if (key == "fused" || key == "fused_trace")
-        return boost::json::serialize(fused_experts(*desc, read_options(desc->options), key == "fused_trace"));
-      return search_text(*desc);
-    }
+    const auto problem = [&]() -> const GemmDesc& {
+      if (desc != nullptr) return *desc;
+      throw Error(Status::invalid_argument, "ironwood: the query \"{}\" is about a problem; give one", key);
+    };
+    if (key == "model") return boost::json::serialize(report_model(plan_to_model(problem())));
+    if (key == "trace")
+      return boost::json::serialize(trace_of(plan_to_model(problem()), read_options(desc->options).trace_spans));
+    if (key == "search") return search_text(problem());
+    if (key == "fused" || key == "fused_trace")
+      return boost::json::serialize(fused_experts(problem(), read_options(desc->options), key == "fused_trace"));
     throw Error(Status::unimplemented,
                 "ironwood: no query \"{}\"; there are: features, options, machines, model, trace, search, fused, "
                 "fused_trace",

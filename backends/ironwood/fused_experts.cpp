@@ -22,6 +22,22 @@ struct FusedBlocks {
 };
 BOOST_DESCRIBE_STRUCT(FusedBlocks, (), (bt, btc, bf, bd1, bd2))
 
+struct FusedTotals {
+  CoreTotals core;
+  std::int64_t token_tiles = 0;
+  std::int64_t steps = 0;              ///< Tiles of weights, used or fetched for nothing.
+  std::int64_t experts_with_rows = 0;  ///< Summed over tiles of tokens.
+  std::int64_t experts_visited = 0;    ///< Likewise.
+  std::int64_t rows = 0;               ///< Rows of all experts.
+  std::int64_t rows_multiplied = 0;    ///< Rows given to the MXU: whole tiles of btc.
+  std::int64_t copies_issued = 0;      ///< Row copies, most empty: two per token, slot and expert, and one to sum.
+  std::int64_t barriers = 0;
+  std::uint64_t weight_bytes = 0;
+};
+BOOST_DESCRIBE_STRUCT(FusedTotals, (),
+                      (steps, token_tiles, experts_visited, experts_with_rows, rows, rows_multiplied, weight_bytes,
+                       copies_issued, barriers))
+
 namespace {
 
 namespace json = boost::json;
@@ -44,19 +60,6 @@ struct FusedLayer {
   std::int64_t vmem_limit = 0;
   FusedBlocks blocks;
   std::vector<std::int32_t> ids;  ///< [tokens, top_k]; others than experts are ignored.
-};
-
-struct FusedTotals {
-  CoreTotals core;
-  std::int64_t token_tiles = 0;
-  std::int64_t steps = 0;              ///< Tiles of weights, used or fetched for nothing.
-  std::int64_t experts_with_rows = 0;  ///< Summed over tiles of tokens.
-  std::int64_t experts_visited = 0;    ///< Likewise.
-  std::int64_t rows = 0;               ///< Rows of all experts.
-  std::int64_t rows_multiplied = 0;    ///< Rows given to the MXU: whole tiles of btc.
-  std::int64_t copies_issued = 0;      ///< Row copies, most empty: two per token, slot and expert, and one to sum.
-  std::int64_t barriers = 0;
-  std::uint64_t weight_bytes = 0;
 };
 
 /// Tiles of one weight matrix in two slots; scales arrive with their codes.
@@ -362,12 +365,6 @@ std::optional<Refusal> make_layer(const backend::GemmDesc& desc, const PlanReque
 }
 
 json::object report(const FusedLayer& layer, const FusedTotals& totals) {
-  const CoreTotals& core = totals.core;
-  Machine peak = layer.machine;
-  peak.assume.mxu_efficiency = 1;
-  const double size = static_cast<double>(layer.hidden) * static_cast<double>(layer.intermediate);
-  const double peak_flops =
-      peak.rows_per_s(mxu_type(peak, kTokens, layer.w)) * 2.0 * peak.tpu->mxu_size * peak.tpu->mxu_size;
   json::array notes;
   if (layer.scaled && layer.group != 0 && layer.group % 256 != 0) {
     notes.push_back(json::value(fmt::format(
@@ -375,29 +372,16 @@ json::object report(const FusedLayer& layer, const FusedTotals& totals) {
         "first",
         layer.group)));
   }
-  return {{"time_kind", "modelled"},
-          {"program", "fused_moe"},
-          {"time_us", core.end_ns * 1e-3},
-          {"bound", core.transfer_ns > core.compute_ns ? "memory" : "compute"},
-          {"hbm_bytes", core.bytes_in + core.bytes_out},
-          {"steps", totals.steps},
-          {"token_tiles", totals.token_tiles},
-          {"experts_visited", totals.experts_visited},
-          {"experts_with_rows", totals.experts_with_rows},
-          {"rows", totals.rows},
-          {"rows_multiplied", totals.rows_multiplied},
-          {"weight_bytes", totals.weight_bytes},
-          {"copies_issued", totals.copies_issued},
-          {"barriers", totals.barriers},
-          {"vmem_bytes", core.vmem_bytes},
-          {"mxu_utilisation", 6.0 * static_cast<double>(totals.rows) * size / peak_flops / (core.end_ns * 1e-9)},
-          {"busy_us",
-           {{"mxu", core.mxu_ns * 1e-3},
-            {"vpu", core.vpu_ns * 1e-3},
-            {"compute", core.compute_ns * 1e-3},
-            {"hbm", core.transfer_ns * 1e-3}}},
-          {"blocks", json::value_from(layer.blocks)},
-          {"notes", std::move(notes)}};
+  const double size = static_cast<double>(layer.hidden) * static_cast<double>(layer.intermediate);
+  json::object report =
+      report_core(layer.machine, kTokens, layer.w, 6.0 * static_cast<double>(totals.rows) * size, totals.core);
+  const json::value counts = json::value_from(totals);
+  report.insert(counts.as_object().begin(), counts.as_object().end());
+  report["program"] = "fused_moe";
+  report["vmem_bytes"] = totals.core.vmem_bytes;
+  report["blocks"] = json::value_from(layer.blocks);
+  report["notes"] = std::move(notes);
+  return report;
 }
 
 }  // namespace
@@ -406,7 +390,7 @@ boost::json::object fused_experts(const backend::GemmDesc& desc, const PlanReque
   FusedLayer layer;
   if (const auto refusal = make_layer(desc, request, &layer)) throw Error(Status::unsupported, refusal->text);
   Timeline timeline;
-  timeline.capacity = static_cast<std::size_t>(request.trace_spans);
+  timeline.capacity = request.trace_spans;
   const FusedTotals totals = FusedKernel(layer, trace ? &timeline : nullptr).run();
   return trace ? chrome_trace(timeline, layer.machine, "fused_moe") : report(layer, totals);
 }

@@ -217,7 +217,7 @@ double PlannedGemm::multiply(const GemmArgs& args, std::span<const MatrixRows> d
     matrix.w_scale.data = reinterpret_cast<std::byte*>(scales + g * scale_count);
     if (!bias.empty()) matrix.bias.data = reinterpret_cast<std::byte*>(bias.data() + g * p.n);
   }
-  return run_program(plan_, operands, workers_.get(), nullptr).time_ns;
+  return run_program(plan_, operands, workers_.get(), nullptr).core.end_ns;
 }
 
 }  // namespace

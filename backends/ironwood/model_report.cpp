@@ -117,6 +117,23 @@ int rank_of(const std::string& track) {
 
 }  // namespace
 
+json::object report_core(const Machine& machine, DType left, DType right, double flops, const CoreTotals& core) {
+  Machine peak = machine;
+  peak.assume.mxu_efficiency = 1;
+  const DType type = mxu_type(peak, left, right);  // a TPU without an int8 rate multiplies int8 as bf16
+  const double peak_flops = peak.rows_per_s(type) * 2.0 * peak.tpu->mxu_size * peak.tpu->mxu_size;
+  return {{"time_kind", "modelled"},
+          {"time_us", core.end_ns * 1e-3},
+          {"bound", core.transfer_ns > core.compute_ns ? "memory" : "compute"},
+          {"hbm_bytes", core.bytes_in + core.bytes_out},
+          {"mxu_utilisation", flops / peak_flops / (core.end_ns * 1e-9)},
+          {"busy_us",
+           {{"mxu", core.mxu_ns * 1e-3},
+            {"vpu", core.vpu_ns * 1e-3},
+            {"compute", core.compute_ns * 1e-3},
+            {"hbm", core.transfer_ns * 1e-3}}}};
+}
+
 json::object report_model(const Plan& plan, const RunTotals& totals) {
   const Problem& p = plan.problem;
   const VisitTotals& visits = totals.copies.visits;
@@ -129,29 +146,16 @@ json::object report_model(const Plan& plan, const RunTotals& totals) {
     (window.output ? writes : fetches)[window.name] = window.copies;
   }
   const double hbm_bytes = static_cast<double>(core.bytes_in + core.bytes_out);
-  Machine peak = plan.machine;
-  peak.assume.mxu_efficiency = 1;
   const double flops = 2.0 * static_cast<double>(p.grouped() ? visits.rows : p.m) * static_cast<double>(p.n) *
                        static_cast<double>(p.k);
-  const DType type = mxu_type(peak, p.a, p.w());  // a TPU without an int8 rate multiplies int8 as bf16
-  const double peak_flops = peak.rows_per_s(type) * 2.0 * peak.tpu->mxu_size * peak.tpu->mxu_size;
 
-  json::object report;
-  report["time_kind"] = "modelled";
-  report["time_us"] = totals.time_ns * 1e-3;
+  json::object report = report_core(plan.machine, p.a, p.w(), flops, core);
   report["compute_us"] = core.mxu_ns * plan.machine.assume.mxu_efficiency * 1e-3;
   report["hbm_us"] = hbm_bytes / plan.machine.tpu->hbm_bytes_per_s * 1e6;
-  report["bound"] = core.transfer_ns > core.compute_ns ? "memory" : "compute";
-  report["hbm_bytes"] = core.bytes_in + core.bytes_out;
   report["steps"] = totals.copies.steps;
   report["fetches"] = std::move(fetches);
   report["writes"] = std::move(writes);
   report["vmem"] = vmem_json(plan);
-  report["mxu_utilisation"] = flops / peak_flops / (totals.time_ns * 1e-9);
-  report["busy_us"] = {{"mxu", core.mxu_ns * 1e-3},
-                       {"vpu", core.vpu_ns * 1e-3},
-                       {"compute", core.compute_ns * 1e-3},
-                       {"hbm", core.transfer_ns * 1e-3}};
   report["tpu"] = plan.machine.tpu->key;
   report["tpu_name"] = plan.machine.tpu->name;
   report["problem"] = problem_json(p);

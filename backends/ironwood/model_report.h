@@ -20,6 +20,11 @@ boost::json::object report_model(const Plan& plan);
 /// Reports a run that has already been made.
 boost::json::object report_model(const Plan& plan, const RunTotals& totals);
 
+/// What all reports say of the core in a run that multiplies `flops` operations on types `left` and `right`: its
+/// time, its bytes, and how busy its parts were.
+boost::json::object report_core(const Machine& machine, numerics::DType left, numerics::DType right, double flops,
+                                const CoreTotals& core);
+
 /// The hardware tables and the assumptions.
 boost::json::object report_machines();
 
@@ -30,6 +35,6 @@ boost::json::object report_machines();
 boost::json::object chrome_trace(const Timeline& timeline, const Machine& machine, const std::string& plan);
 
 /// Runs the plan (time only) with a timeline of at most `spans` spans.
-boost::json::object trace_of(const Plan& plan, std::size_t spans = 50'000);
+boost::json::object trace_of(const Plan& plan, std::size_t spans);
 
 }  // namespace ironcl::ironwood

@@ -42,8 +42,8 @@ struct PlanRequest {
   std::vector<std::int32_t> ids;  ///< Experts of each token, for the query "fused"; empty: spread evenly.
   std::int64_t vmem_limit = 0;    ///< Bytes; 0: the machine's VMEM.
   VmemRule vmem_rule = VmemRule::footprint;
-  unsigned threads = 0;               ///< Threads of the host; 0: all.
-  std::int64_t trace_spans = 50'000;  ///< Most spans of a trace.
+  unsigned threads = 0;              ///< Threads of the host; 0: all.
+  std::size_t trace_spans = 50'000;  ///< Most spans of a trace.
   Machine machine;
 };
 

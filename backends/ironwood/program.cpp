@@ -186,7 +186,6 @@ RunTotals run_program(const Plan& plan, const Operands& operands, Workers* worke
   RunTotals totals;
   totals.copies = entry_of(plan.program).run(core, plan, operands, workers);
   totals.core = core.finish();
-  totals.time_ns = totals.core.end_ns;
   return totals;
 }
 

@@ -71,9 +71,8 @@ Operands describe_operands(const Plan& plan, std::int64_t m);
 
 /// Time and traffic of a run.
 struct RunTotals {
-  CoreTotals core;
+  CoreTotals core;  ///< Launch included; modelled.
   PipelineTotals copies;
-  double time_ns = 0;  ///< Launch included; modelled.
 };
 
 /// Runs the plan's program. `workers` may be null where the operands have no data; `timeline` may be null. Throws

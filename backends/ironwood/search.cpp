@@ -41,7 +41,7 @@ void step_through(Candidate& candidate) {
   const std::int64_t m = std::max<std::int64_t>(candidate.plan.problem.m, 1);
   const Grid grid = candidate.plan.grid(m);
   if (grid[0] * grid[1] * grid[2] > kMostSteps) return;
-  candidate.time_ns = run_program(candidate.plan, describe_operands(candidate.plan, m), nullptr, nullptr).time_ns;
+  candidate.time_ns = run_program(candidate.plan, describe_operands(candidate.plan, m), nullptr, nullptr).core.end_ns;
   candidate.stepped = true;
 }
 
@@ -62,25 +62,30 @@ std::vector<Candidate> frontier_of(std::vector<Candidate> candidates) {
 std::optional<Refusal> search_blocks(const Problem& problem, const PlanRequest& request, SearchResult* result) {
   PlanRequest base = request;
   base.mode.reset();
-  base.blocks = smallest_blocks(problem, base.machine);
-  Plan smallest;
-  if (auto refusal = make_plan(problem, base, &smallest)) return refusal;
-  const KernelBlocks quantum = smallest.blocks;
+  // By the closed form.
+  const auto examine = [&](const KernelBlocks& blocks, Candidate& candidate) {
+    base.blocks = blocks;
+    auto refusal = make_plan(problem, base, &candidate.plan);
+    if (refusal) return refusal;
+    candidate.footprint_bytes = vmem_of(candidate.plan).footprint_bytes;
+    candidate.time_ns = estimate(candidate.plan, problem.m).time_ns;
+    return refusal;
+  };
+  Candidate smallest;
+  if (auto refusal = examine(smallest_blocks(problem, base.machine), smallest)) return refusal;
+  const KernelBlocks quantum = smallest.plan.blocks;
 
   *result = {};
   std::vector<Candidate> candidates;
   for (const std::int64_t b : sizes_of(problem.m, quantum.b)) {
     for (const std::int64_t o : sizes_of(problem.n, quantum.o)) {
       for (const std::int64_t i : sizes_of(problem.k, quantum.i)) {
-        base.blocks = KernelBlocks{b, o, i};
         Candidate candidate;
-        if (const auto refusal = make_plan(problem, base, &candidate.plan)) {
+        if (const auto refusal = examine({b, o, i}, candidate)) {
           result->over_limit += refusal->reason == backend::Reason::device_memory ? 1 : 0;
-          continue;
+        } else {
+          candidates.push_back(std::move(candidate));
         }
-        candidate.footprint_bytes = vmem_of(candidate.plan).footprint_bytes;
-        candidate.time_ns = estimate(candidate.plan, problem.m).time_ns;
-        candidates.push_back(std::move(candidate));
       }
     }
   }
@@ -94,12 +99,7 @@ std::optional<Refusal> search_blocks(const Problem& problem, const PlanRequest& 
   for (Candidate& candidate : candidates) step_through(candidate);
   result->frontier = frontier_of(std::move(candidates));
 
-  base.blocks = aligned_blocks(problem, base.machine);
-  if (!make_plan(problem, base, &result->aligned.plan)) {
-    result->aligned.footprint_bytes = vmem_of(result->aligned.plan).footprint_bytes;
-    result->aligned.time_ns = estimate(result->aligned.plan, problem.m).time_ns;
-    step_through(result->aligned);
-  }
+  if (!examine(aligned_blocks(problem, base.machine), result->aligned)) step_through(result->aligned);
   return std::nullopt;
 }
 
