@@ -53,6 +53,32 @@ Dot dot_of(const Plan& plan) {
   return {std::min(cols, plan.blocks.o), std::min(depth, plan.blocks.i)};
 }
 
+/// Of a grouped problem, by the visits of an even load: what run_grouped_program would step through.
+Estimate estimate_grouped(const Plan& plan) {
+  const Problem& p = plan.problem;
+  const std::vector<MatrixRows> dealt = deal_rows(p.grouping, p.m, plan.matrix_rows);
+  const Grid grid = plan.grid(p.rows());
+  const auto no = static_cast<double>(grid[1]), ni = static_cast<double>(grid[2]);
+  const double weights = static_cast<double>(p.n) * static_cast<double>(p.k) * numerics::size_of(p.w());
+  Estimate sum;
+  double rows = 0, weight_reads = 0;
+  std::int64_t last = -1;
+  for (const Visit& visit : visits_of(plan, dealt, p.rows())) {
+    const std::int64_t given = rows_multiplied(plan, visit);
+    const Work inner = step_work(plan, given, p.quantizes_x(), false),
+               outer = step_work(plan, given, p.quantizes_x(), true);
+    sum.compute_ns += no * ((ni - 1) * std::max(inner.mxu_ns, inner.vpu_ns) + std::max(outer.mxu_ns, outer.vpu_ns));
+    rows += static_cast<double>(visit.tile_rows);
+    if (ni > 1 || visit.matrix != last) weight_reads += 1;
+    last = visit.matrix;
+  }
+  const double x_bytes = no * rows * static_cast<double>(p.k) * numerics::size_of(p.x());
+  const double out_bytes = rows * static_cast<double>(p.n) * numerics::size_of(p.d);
+  sum.transfer_ns = (weight_reads * weights + x_bytes + out_bytes) / plan.machine.hbm_bytes_per_ns();
+  sum.time_ns = plan.machine.assume.launch_ns + std::max(sum.compute_ns, sum.transfer_ns);
+  return sum;
+}
+
 }  // namespace
 
 DType mxu_type(const Machine& machine, DType left, DType right) noexcept {
@@ -109,36 +135,6 @@ Work step_work(const Plan& plan, std::int64_t rows, bool quantizes, bool stores)
   work.vpu_ns = operations / plan.machine.vpu_ops_per_s() * 1e9;
   return work;
 }
-
-namespace {
-
-/// Of a grouped problem, by the visits of an even load: what run_grouped_program would step through.
-Estimate estimate_grouped(const Plan& plan) {
-  const Problem& p = plan.problem;
-  const std::vector<MatrixRows> dealt = deal_rows(p.grouping, p.m, plan.matrix_rows);
-  const Grid grid = plan.grid(p.rows());
-  const auto no = static_cast<double>(grid[1]), ni = static_cast<double>(grid[2]);
-  const double weights = static_cast<double>(p.n) * static_cast<double>(p.k) * numerics::size_of(p.w());
-  Estimate sum;
-  double rows = 0, weight_reads = 0;
-  std::int64_t last = -1;
-  for (const Visit& visit : visits_of(plan, dealt, p.rows())) {
-    const std::int64_t given = rows_multiplied(plan, visit);
-    const Work inner = step_work(plan, given, p.quantizes_x(), false),
-               outer = step_work(plan, given, p.quantizes_x(), true);
-    sum.compute_ns += no * ((ni - 1) * std::max(inner.mxu_ns, inner.vpu_ns) + std::max(outer.mxu_ns, outer.vpu_ns));
-    rows += static_cast<double>(visit.tile_rows);
-    if (ni > 1 || visit.matrix != last) weight_reads += 1;
-    last = visit.matrix;
-  }
-  const double x_bytes = no * rows * static_cast<double>(p.k) * numerics::size_of(p.x());
-  const double out_bytes = rows * static_cast<double>(p.n) * numerics::size_of(p.d);
-  sum.transfer_ns = (weight_reads * weights + x_bytes + out_bytes) / plan.machine.hbm_bytes_per_ns();
-  sum.time_ns = plan.machine.assume.launch_ns + std::max(sum.compute_ns, sum.transfer_ns);
-  return sum;
-}
-
-}  // namespace
 
 std::int64_t rows_multiplied(const Plan& plan, const Visit& visit) {
   std::int64_t rows = plan.blocks.b;

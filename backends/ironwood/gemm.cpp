@@ -106,18 +106,6 @@ std::vector<float> lay_out_scales_of_a(const Problem& p, const GemmArgs& args, s
   return laid_out;
 }
 
-}  // namespace
-
-std::string describe(const Plan& plan) {
-  return fmt::format(
-      "tpu={},kernel_blocks={},{},{},mode={},program={},buffers={},save_x_q={},save_acc={},blocks_from={}{}",
-      plan.machine.tpu->key, plan.blocks.b, plan.blocks.o, plan.blocks.i, name_of(plan.mode), name_of(plan.program),
-      plan.buffers, plan.save_x_q ? "on" : "off", plan.save_acc ? "on" : "off", plan.source,
-      plan.problem.d_later != DType::none ? ",d=made in a pass of its own" : "");
-}
-
-namespace {
-
 class PlannedGemm final : public backend::Gemm {
  public:
   PlannedGemm(Plan plan, std::shared_ptr<Workers> workers) : plan_(std::move(plan)), workers_(std::move(workers)) {}
@@ -221,6 +209,14 @@ double PlannedGemm::multiply(const GemmArgs& args, std::span<const MatrixRows> d
 }
 
 }  // namespace
+
+std::string describe(const Plan& plan) {
+  return fmt::format(
+      "tpu={},kernel_blocks={},{},{},mode={},program={},buffers={},save_x_q={},save_acc={},blocks_from={}{}",
+      plan.machine.tpu->key, plan.blocks.b, plan.blocks.o, plan.blocks.i, name_of(plan.mode), name_of(plan.program),
+      plan.buffers, plan.save_x_q ? "on" : "off", plan.save_acc ? "on" : "off", plan.source,
+      plan.problem.d_later != DType::none ? ",d=made in a pass of its own" : "");
+}
 
 std::shared_ptr<backend::Gemm> make_gemm(Plan plan, std::shared_ptr<Workers> workers) {
   return std::make_shared<PlannedGemm>(std::move(plan), std::move(workers));

@@ -170,17 +170,6 @@ std::optional<Refusal> check_modes(const Plan& plan, const PlanRequest& request)
   return std::nullopt;
 }
 
-}  // namespace
-
-std::string_view name_of(Mode mode) noexcept { return mode == Mode::aligned ? "aligned" : "large"; }
-
-Grid Plan::grid(std::int64_t m) const noexcept {
-  return {std::max<std::int64_t>(1, ceil_div(m, blocks.b)), ceil_div(problem.n, blocks.o),
-          ceil_div(problem.k, blocks.i)};
-}
-
-namespace {
-
 ScaleLayout layout_of(const ScaleGrid& grid, std::int64_t rows, std::int64_t cols, std::int64_t tile_rows,
                       std::int64_t tile_cols) {
   const ScaleGrid group = grid.resolved(rows, cols);
@@ -202,6 +191,13 @@ ScaleLayout layout_of(const ScaleGrid& grid, std::int64_t rows, std::int64_t col
 }
 
 }  // namespace
+
+std::string_view name_of(Mode mode) noexcept { return mode == Mode::aligned ? "aligned" : "large"; }
+
+Grid Plan::grid(std::int64_t m) const noexcept {
+  return {std::max<std::int64_t>(1, ceil_div(m, blocks.b)), ceil_div(problem.n, blocks.o),
+          ceil_div(problem.k, blocks.i)};
+}
 
 ScaleLayout Plan::x_scales(std::int64_t m) const noexcept {
   return layout_of(problem.a_scale.grid, m, problem.k, blocks.b, blocks.i);

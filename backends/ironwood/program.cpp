@@ -11,8 +11,29 @@
 #include "backends/ironwood/cost.h"
 
 namespace ironcl::ironwood {
+namespace {
 
 using numerics::DType;
+
+// In the order of Program.
+constexpr ProgramEntry kPrograms[] = {
+    {"pipeline", "the grid pipeline", run_pipeline_program, Program::pipeline, false},
+    {"manual_dma", "the kernel's own copies", run_manual_program, Program::manual_dma, false},
+    {"gmm_v1", "fixed tiles, visited once for each matrix", run_grouped_program, Program::gmm_v1, true},
+    {"gmm_v2", "each matrix's own tiles, of the rows there are", run_grouped_program, Program::gmm_v2, true},
+};
+
+/// Which block of the scales a tile has.
+BlockIndex scale_block(const ScaleLayout& layout, std::int64_t tile_row, std::int64_t tile_rows,
+                       std::int64_t tile_col, std::int64_t tile_cols) noexcept {
+  const std::int64_t row_groups = layout.transposed ? layout.block_cols : layout.block_rows;
+  const std::int64_t k_groups = layout.transposed ? layout.block_rows : layout.block_cols;
+  const std::int64_t row = tile_row * tile_rows / layout.group_rows / row_groups;
+  const std::int64_t k = tile_col * tile_cols / layout.group_cols / k_groups;
+  return layout.transposed ? BlockIndex{k, row} : BlockIndex{row, k};
+}
+
+}  // namespace
 
 Operands describe_arrays(const Plan& plan, std::int64_t m) {
   const Problem& p = plan.problem;
@@ -53,20 +74,6 @@ std::vector<Visit> visits_of(const Plan& plan, std::span<const MatrixRows> dealt
   const std::int64_t step = own ? plan.machine.sublane_tile(numerics::size_of(plan.problem.x())) : plan.blocks.b;
   return visit_tiles(dealt, plan.blocks.b, step, rows);
 }
-
-namespace {
-
-/// Which block of the scales a tile has.
-BlockIndex scale_block(const ScaleLayout& layout, std::int64_t tile_row, std::int64_t tile_rows,
-                       std::int64_t tile_col, std::int64_t tile_cols) noexcept {
-  const std::int64_t row_groups = layout.transposed ? layout.block_cols : layout.block_rows;
-  const std::int64_t k_groups = layout.transposed ? layout.block_rows : layout.block_cols;
-  const std::int64_t row = tile_row * tile_rows / layout.group_rows / row_groups;
-  const std::int64_t k = tile_col * tile_cols / layout.group_cols / k_groups;
-  return layout.transposed ? BlockIndex{k, row} : BlockIndex{row, k};
-}
-
-}  // namespace
 
 ProgramInputs::ProgramInputs(Core& core, const Plan& plan, const Operands& operands)
     : plan_(plan), visits_(visits_of(plan, operands.rows, operands.x.rows)) {
@@ -154,18 +161,6 @@ Slots output_slots(Core& core, const Plan& plan, const Operands& operands) {
   out.moved.output = true;
   return out;
 }
-
-namespace {
-
-// In the order of Program.
-constexpr ProgramEntry kPrograms[] = {
-    {"pipeline", "the grid pipeline", run_pipeline_program, Program::pipeline, false},
-    {"manual_dma", "the kernel's own copies", run_manual_program, Program::manual_dma, false},
-    {"gmm_v1", "fixed tiles, visited once for each matrix", run_grouped_program, Program::gmm_v1, true},
-    {"gmm_v2", "each matrix's own tiles, of the rows there are", run_grouped_program, Program::gmm_v2, true},
-};
-
-}  // namespace
 
 std::span<const ProgramEntry> all_programs() noexcept { return kPrograms; }
 

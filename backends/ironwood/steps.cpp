@@ -45,16 +45,6 @@ double bytes_of(std::int64_t rows, std::int64_t cols, DType type) {
   return static_cast<double>(rows) * static_cast<double>(cols) * size_of(type);
 }
 
-}  // namespace
-
-double quantizing_ns(const Machine& machine, std::int64_t rows, std::int64_t cols, DType x, DType code,
-                     const backend::ScaleDesc& scale) {
-  const double scales = bytes_of(scale.grid.scale_rows(rows), scale.grid.scale_cols(cols), scale.dtype);
-  return time_of(machine, 2 * bytes_of(rows, cols, x) + bytes_of(rows, cols, code) + scales);
-}
-
-namespace {
-
 std::span<float> row_of(std::vector<float>& row, DType type, const std::byte* data) {
   numerics::decode(type, data, std::span<float>(row));
   return row;
@@ -80,6 +70,12 @@ std::shared_ptr<backend::Operation<Args>> operation(Step step) {
 }
 
 }  // namespace
+
+double quantizing_ns(const Machine& machine, std::int64_t rows, std::int64_t cols, DType x, DType code,
+                     const backend::ScaleDesc& scale) {
+  const double scales = bytes_of(scale.grid.scale_rows(rows), scale.grid.scale_cols(cols), scale.dtype);
+  return time_of(machine, 2 * bytes_of(rows, cols, x) + bytes_of(rows, cols, code) + scales);
+}
 
 std::shared_ptr<backend::Quantize> make_quantize(const backend::QuantizeDesc& d, const Machine& machine) {
   check_extent(d.rows, std::max({d.x_ld, d.code_ld, d.scale.ld}), "X");
