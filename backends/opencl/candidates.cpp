@@ -34,7 +34,7 @@ std::string why_dropped(const Variant& variant, const Tuning& tuning, const Feat
     return variant.name + ": " + broken->why;
   if (const std::int64_t local = variant.local_bytes(tuning, problem); local > most_local(variant, features))
     return fmt::format("{}: more than the {} bytes of local memory", variant.name, most_local(variant, features));
-  if (variant.work_items(tuning) > features.max_work_group)
+  if (most_work_items(variant, tuning, features, problem) > features.max_work_group)
     return fmt::format("{}: work-groups of more than {}", variant.name, features.max_work_group);
   if (refuse(variant, tuning, features, problem)) return variant.name + ": refused by the device";
   if (variant.weights(tuning, problem)->extent(problem.n, problem.k, 1).code_bytes.bytes() >

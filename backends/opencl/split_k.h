@@ -21,7 +21,6 @@ using OfWorkGroup = std::int64_t (*)(const Tuning&);
 
 /// `v` is `kernel` by work-groups of so many work-items that make `columns` columns each, and what adds its parts.
 inline void split_passes(Variant& v, const std::string& kernel, OfWorkGroup columns, OfWorkGroup items) {
-  v.work_items = items;
   v.tile = v.block = [columns](const Tuning& t) { return Shape{t["tile_m"], columns(t)}; };
   v.passes = [=](const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
     constexpr int kReduceItems = 64;  // REDUCE_ITEMS of cl/split_k.cl.

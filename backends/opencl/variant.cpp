@@ -107,6 +107,13 @@ std::pair<DType, DType> trial_codes(const Variant& variant) {
   return both != a.end() ? std::pair(*both, *both) : std::pair(DType::e4m3fn, b.front());
 }
 
+std::int64_t most_work_items(const Variant& variant, const Tuning& tuning, const Features& f,
+                             const Problem& problem) {
+  std::int64_t most = 1;
+  for (const Pass& pass : variant.passes(tuning, problem, f, 1)) most = std::max(most, pass.items);
+  return most;
+}
+
 bool makes_codes_of_d(const Variant& variant, const Tuning& tuning, const Problem& problem) {
   const auto has_more_than = [&](const char* tunable, int value) {
     return tuning.contains(tunable) && tuning.at(tunable) > value;
@@ -157,9 +164,7 @@ std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, cons
     return Refusal(Reason::device_feature, "{} needs {} bytes of local memory, the device has {}; take smaller tiles",
                    tuned, local, most);
   }
-  std::int64_t items = variant.work_items(tuning);
-  for (const Pass& pass : variant.passes(tuning, problem, features, 1))  // What adds parts of k has its own.
-    items = std::max(items, pass.items);
+  const std::int64_t items = most_work_items(variant, tuning, features, problem);
   if (items > features.max_work_group) {
     return Refusal(Reason::device_feature,
                    "{} needs work-groups of {}, the device takes {}; take smaller tiles or more work per item", tuned,

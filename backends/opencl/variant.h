@@ -88,8 +88,6 @@ inline std::int64_t magnitude_bytes(const Problem& p, std::int64_t rows, std::in
   return p.quantizes_d() ? rows * numerics::ceil_div(columns, 32) * 4 : 0;
 }
 
-inline std::int64_t one_work_item(const Tuning&) { return 1; }
-
 struct Variant {
   std::string name;
   std::string file;  ///< In cl/; variants for other code types may share it; empty: NAME.cl.
@@ -109,7 +107,6 @@ struct Variant {
   const Toolchain* toolchain = &opencl_c();
   std::int64_t (*local_bytes)(const Tuning&, const Problem&) = nullptr;
   bool own_local = false;  ///< Those are arrays of the kernel's own: a device may have more for them.
-  std::int64_t (*work_items)(const Tuning&) = one_work_item;  ///< A work-group.
   /// What the tunable "lanes" must be where the device's products say how many work-items have one together; null:
   /// they do not.
   int Features::*lanes = nullptr;
@@ -175,6 +172,9 @@ std::pair<backend::DType, backend::DType> trial_codes(const Variant& variant);
 
 /// The first constraint that `tuning` breaks, or null.
 const Constraint* broken_constraint(const Variant& variant, const Tuning& tuning, const Problem& problem);
+
+/// Work-items of the largest work-group among the variant's kernels.
+std::int64_t most_work_items(const Variant& variant, const Tuning& tuning, const Features& f, const Problem& problem);
 
 /// Local memory that a work-group of `variant` may have.
 inline std::int64_t most_local(const Variant& variant, const Features& f) {

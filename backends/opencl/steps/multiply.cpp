@@ -195,7 +195,7 @@ bool schedules_itself(const Variant& variant, const Tuning& tuning, const Proble
 }
 
 bool takes_from_counter(const Variant& variant, const Tuning& tuning, const Problem& p, const Features& f) {
-  return p.grouped() && f.prefers_vectors() && variant.work_items(tuning) == 1;
+  return p.grouped() && f.prefers_vectors() && most_work_items(variant, tuning, f, p) == 1;
 }
 
 std::unique_ptr<Step> multiply_step(const Variant& variant, const Tuning& tuning, const Operand& a, const Operand& d,

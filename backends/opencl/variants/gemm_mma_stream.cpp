@@ -209,7 +209,6 @@ Variant gemm_mma_stream() {
        [](const Tuning& t, const Problem& p) { return t["lines"] == 0 || p.k_group == 128; }}};
   v.needs = needs;
   v.local_bytes = local_bytes;
-  v.work_items = [](const Tuning& t) { return t["warps"] * 32; };
   v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], t["columns"]}; };
   v.activations = [](const Tuning& t, const Problem& p) {
     return rows_form(128, quantises(t, p) ? RowsOfFloats::quantised : RowsOfFloats::none);

@@ -139,7 +139,6 @@ Variant gemm_wgmma_f16() {
        [](const Tuning& t, const Problem& p) { return t["split_k"] <= numerics::ceil_div(p.k, 256) * 2; }},
       counters_constraint<tiles_of>()};
   v.local_bytes = local_bytes;
-  v.work_items = [](const Tuning&) -> std::int64_t { return 384; };
   v.tile = v.block = [](const Tuning& t) { return Shape{t["tile_m"], kTileN}; };
   v.passes = passes;
   v.scratch_bytes = scratch_bytes;

@@ -12,10 +12,8 @@ std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   return t["stages"] * ((t["tile_m"] + t["tile_n"]) * 128 + 528 + 16) + magnitude_bytes(p, t["tile_m"], t["tile_n"]);
 }
 
-std::int64_t work_items(const Tuning& t) { return (t["tile_m"] / 64 * t["k_groups"] * 128 + 64); }
-
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
-  return {{"gemm_wgmma_few", {tiles(t, p, m), 1}, work_items(t)}};
+  return {{"gemm_wgmma_few", {tiles(t, p, m), 1}, t["tile_m"] / 64 * t["k_groups"] * 128 + 64}};
 }
 
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
@@ -102,7 +100,6 @@ Variant gemm_wgmma_few() {
   // A block of 128 columns has one scale, and of gates and ups in turns two.
   v.gate_run = [](const Tuning&, const Problem& p) { return p.d_cols() % 64 == 0 ? 1 : 0; };
   v.local_bytes = local_bytes;
-  v.work_items = work_items;
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;
   v.estimate_ns = estimate_ns;

@@ -16,10 +16,8 @@ std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   return tokens * (rows * 260 + column_scales) + weights * columns * 128 + 16 * (tokens + weights) + 16;
 }
 
-std::int64_t work_items(const Tuning& t) { return t["tile_m"] == 64 ? 512 : 384; }
-
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features&, std::int64_t m) {
-  return {{"gemm_wgmma_few_f16", {(tiles(t, p, m) * t["split_k"]), 1}, work_items(t)}};
+  return {{"gemm_wgmma_few_f16", {tiles(t, p, m) * t["split_k"], 1}, t["tile_m"] == 64 ? 512 : 384}};
 }
 
 numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features&) {
@@ -109,7 +107,6 @@ Variant gemm_wgmma_few_f16() {
                    counters_constraint<tiles>()};
   v.needs = needs;
   v.local_bytes = local_bytes;
-  v.work_items = work_items;
   v.passes = passes;
   v.scratch_bytes = scratch_bytes;
   v.rule_of_thumb = rule_of_thumb;

@@ -154,7 +154,6 @@ Variant gemm_wgmma_fp8() {
   v.needs = needs;
   v.schedule = [](const Tuning&) { return ScheduleShape{kTileM, 1}; };
   v.local_bytes = local_bytes;
-  v.work_items = [](const Tuning&) -> std::int64_t { return 384; };
   v.tile = v.block = [](const Tuning& t) { return Shape{kTileM, t["tile_n"]}; };
   v.gate_run = [](const Tuning& t, const Problem& p) { return activates(t, p) ? 128 : 0; };
   v.passes = passes;

@@ -24,7 +24,6 @@ Variant made(const char* summary) {
   static const Toolchain toolchain{"counted-1", true, "", counted};
   v.toolchain = &toolchain;
   v.local_bytes = [](const Tuning&, const Problem&) -> std::int64_t { return 4; };
-  v.work_items = [](const Tuning& t) { return t["tile_n"]; };
   v.tile = v.block = [](const Tuning& t) { return Shape{1, t["tile_n"]}; };
   v.weights = [](const Tuning&, const Problem&) { return blocked_form(8, 4, 16); };
   v.activations = [](const Tuning&, const Problem&) { return transposed_form(); };
