@@ -263,7 +263,7 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
       defines["OWN_BYTES"] = std::to_string(numerics::round_up(bytes, 16));
     }
     defines["ACTIVATION_LIMIT"] = fmt::format("{:a}f", p.activation_limit);
-    kernel_ = cl::Kernel(context_->builder->build("fused_experts.cl", defines, quantizer_options(f), ptx_at_once()),
+    kernel_ = cl::Kernel(context_->builder->build("fused_experts.cl", defines, quantizer_options(f), kPtxAtOnce),
                          "fused_experts");
   }
 

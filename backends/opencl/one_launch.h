@@ -112,7 +112,7 @@ inline Variant variant_of_narrow_units(std::string name, std::string summary) {
   v.trial->in_child = true;
   v.codes_of_d = true;
   v.gate_run = [](const Tuning&, const Problem&) { return 16; };
-  v.toolchain = &opencl_c_unsaved();
+  v.toolchain = &kOpenclCUnsaved;
   v.weights = [](const Tuning&, const Problem&) { return panel_form(); };
   return v;
 }

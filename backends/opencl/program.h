@@ -41,11 +41,11 @@ class ProgramBuilder {
   /// A built program of kernel file `file`. `extra` are further compiler options. Throws build_failed; the compiler's
   /// log goes to the log. What failed is tried again when it is next asked for.
   cl::Program build(const std::string& file, const Defines& defines, const std::string& extra = "",
-                    const Toolchain& toolchain = opencl_c());
+                    const Toolchain& toolchain = kOpenclC);
 
   /// The same from source text; `label` names it in messages.
   cl::Program build_text(const std::string& label, const std::string& source, const Defines& defines,
-                         const std::string& extra = "", const Toolchain& toolchain = opencl_c());
+                         const std::string& extra = "", const Toolchain& toolchain = kOpenclC);
 
   void say(backend::LogLevel level, const std::string& text) const {
     if (log_ != nullptr) log_->write(level, text);

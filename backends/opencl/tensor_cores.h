@@ -183,7 +183,7 @@ inline Variant variant_of_wgmma(std::string name, std::string summary, bool f16)
   Variant v = variant_of_tensor_cores(std::move(name), std::move(summary), {70, 200, 1100});
   if (!f16) v.accuracy = backend::AccuracyClass::tensor14;
   v.needs = refuse_tensor_cores;
-  v.toolchain = &ptx_sm_90a();
+  v.toolchain = &kPtxSm90a;
   v.own_local = true;
   v.activations = f16 ? [](const Tuning&, const Problem&) { return tokens_form(true); }
                       : [](const Tuning&, const Problem&) { return tokens_form(false); };

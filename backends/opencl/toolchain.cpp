@@ -71,16 +71,6 @@ std::vector<unsigned char> binary_of(const cl::Program& program) {
   return {};
 }
 
-const Toolchain& opencl_c() {
-  static const Toolchain toolchain{"opencl-c"};
-  return toolchain;
-}
-
-const Toolchain& opencl_c_unsaved() {
-  static const Toolchain toolchain{"opencl-c-unsaved", false};
-  return toolchain;
-}
-
 // An OpenCL compiler that targets sm_90 refuses wgmma and setmaxnreg, which belong to sm_90a; the same driver's
 // assembler takes them. Operands are substituted in comments as well, so register allocation has already seen them.
 std::string rewrite_to_sm_90a(const std::string& binary) {
@@ -106,16 +96,6 @@ std::string rewrite_at_once(const std::string& binary) {
   std::string ptx = binary.substr(0, binary.find('\0'));
   hold_at_once(ptx, binary.substr(at + kMarker.size(), 1));
   return ptx + '\0';
-}
-
-const Toolchain& ptx_sm_90a() {
-  static const Toolchain toolchain{"ptx-sm_90a-1", true, " -cl-nv-verbose", rewrite_to_sm_90a};
-  return toolchain;
-}
-
-const Toolchain& ptx_at_once() {
-  static const Toolchain toolchain{"ptx-at-once-1", true, " -cl-nv-verbose", rewrite_at_once};
-  return toolchain;
 }
 
 }  // namespace ironcl::opencl

@@ -31,13 +31,13 @@ struct Toolchain {
   /// The driver's binary, rewritten. Throws std::invalid_argument where it is not what the rewriting knows.
   using Rewrite = std::string (*)(const std::string& binary);
 
-  std::string label;         ///< Says which rewriting of which version it is.
+  const char* label;         ///< Says which rewriting of which version it is.
   bool is_saved = true;      ///< The program cache keeps what it builds. False: no driver is asked for its binary.
-  std::string options = {};  ///< Beside those of a request; of a rewritten text there are no others.
+  const char* options = "";  ///< Beside those of a request; of a rewritten text there are no others.
   Rewrite rewrite = nullptr;
 
   /// A part of the program cache's key: changes whenever the toolchain would make another program of the same text.
-  std::string name() const { return label + options; }
+  std::string name() const { return std::string(label) + options; }
   /// A built program. Throws BuildFailure, or cl::Error.
   cl::Program build(const BuildRequest& request) const;
   /// The program of a binary that build() left earlier, from the cache. Throws cl::Error.
@@ -45,12 +45,12 @@ struct Toolchain {
 };
 
 /// OpenCL C as it is: the driver's compiler.
-const Toolchain& opencl_c();
+inline constexpr Toolchain kOpenclC{"opencl-c"};
 
 /// The same, but the driver is not asked for a binary. To give one, a driver may compile every kernel again, for
 /// work-groups of any size, which kernels of one processor's own instructions do not all survive: PoCL 5.0's compiler
 /// then ends the process. The driver's own cache may keep what it builds.
-const Toolchain& opencl_c_unsaved();
+inline constexpr Toolchain kOpenclCUnsaved{"opencl-c-unsaved", false};
 
 /// PTX for a device of compute capability 9.0 with what belongs to sm_90a alone: lines that the source wrote as PTX
 /// comments behind the marker "//sm_90a " become instructions, the target becomes sm_90a, and each kernel with a
@@ -59,14 +59,14 @@ const Toolchain& opencl_c_unsaved();
 std::string rewrite_to_sm_90a(const std::string& ptx);
 
 /// The toolchain of rewrite_to_sm_90a.
-const Toolchain& ptx_sm_90a();
+inline constexpr Toolchain kPtxSm90a{"ptx-sm_90a-1", true, " -cl-nv-verbose", rewrite_to_sm_90a};
 
 /// PTX whose kernels leave registers for as many work-groups to a multiprocessor as its text says in one digit behind
 /// "//at_once ", and take all that those leave: what OpenCL has no words for. Other text stays as it is.
 std::string rewrite_at_once(const std::string& binary);
 
 /// The toolchain of rewrite_at_once.
-const Toolchain& ptx_at_once();
+inline constexpr Toolchain kPtxAtOnce{"ptx-at-once-1", true, " -cl-nv-verbose", rewrite_at_once};
 
 /// The binary of a program that was built for one device; empty where the driver gives none. A program has a place
 /// for each device of its context, which may be an application's with several: the others' are empty.

@@ -104,7 +104,7 @@ struct Variant {
   /// Set: the variant runs only where it was built, run and found right on this problem once (trial.h). For kernels
   /// of which no feature says whether they work.
   std::optional<Trial> trial;
-  const Toolchain* toolchain = &opencl_c();
+  const Toolchain* toolchain = &kOpenclC;
   std::int64_t (*local_bytes)(const Tuning&, const Problem&) = nullptr;
   bool own_local = false;  ///< Those are arrays of the kernel's own: a device may have more for them.
   /// What the tunable "lanes" must be where the device's products say how many work-items have one together; null:

@@ -227,7 +227,7 @@ Variant gemm_mma_stream_fp4() {
   v.summary =
       "any rows on tensor cores from compute capability 8.0 on: weights scaled to bf16 in registers, f32 sums";
   v.products = {{{backend::DType::bf16, backend::DType::e4m3fn, backend::DType::e5m2}, {backend::DType::e2m1}}};
-  v.toolchain = &ptx_at_once();
+  v.toolchain = &kPtxAtOnce;
   v.weights = [](const Tuning&, const Problem&) { return lines_form(); };
   v.activations = [](const Tuning&, const Problem&) {
     return rows_form(128, RowsOfFloats::none, backend::DType::bf16);
