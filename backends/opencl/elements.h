@@ -23,13 +23,7 @@ inline bool contains(const Types& types, backend::DType type) {
   return std::find(types.begin(), types.end(), type) != types.end();
 }
 
-/// As a sentence has them: "f32, f16 or bf16".
-std::string to_string(const Types& types);
-
-/// True for the types that activations are quantised to: e4m3fn, e5m2, i8.
-bool is_code_of_a_byte(backend::DType type) noexcept;
-
 /// ELEMENT_... of cl/fp8.cl: the number of numerics::DType.
-std::string kernel_number(backend::DType type);
+inline std::string kernel_number(backend::DType type) { return std::to_string(static_cast<std::uint32_t>(type)); }
 
 }  // namespace ironcl::opencl

@@ -28,7 +28,7 @@ constexpr std::int64_t kMostMatrices = 65536;
 std::optional<Refusal> refuse_types(const GemmDesc& d) {
   if (d.a_source != DType::none && d.a_scale.dtype != DType::f32)
     return Refusal(Reason::dtype, "scales of a quantised here are f32, not {}", numerics::name_of(d.a_scale.dtype));
-  if (is_code_of_a_byte(d.a) && numerics::is_integer(d.a) != numerics::is_integer(d.b)) {
+  if (numerics::is_quantized(d.a) && numerics::is_integer(d.a) != numerics::is_integer(d.b)) {
     return Refusal(Reason::dtype, "a is {} and b is {}; i8 goes with i8 only", numerics::name_of(d.a),
                    numerics::name_of(d.b));
   }

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/variant.h"
 
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <boost/algorithm/string/case_conv.hpp>
-#include <boost/algorithm/string/join.hpp>
 #include <boost/json.hpp>
 
 #include "backends/opencl/forms/forms.h"
@@ -70,11 +71,19 @@ namespace {
 using backend::DType;
 using backend::Reason;
 
-std::string products_text(const std::vector<Products>& products) {
+/// As a sentence has them: "f32, f16 or bf16".
+std::string to_string(const Types& types) {
+  std::string text;
+  for (std::size_t i = 0; i < types.size(); ++i)
+    text += fmt::format("{}{}", i == 0 ? "" : i + 1 < types.size() ? ", " : " or ", numerics::name_of(types[i]));
+  return text;
+}
+
+/// "e4m3fn by e4m3fn", each.
+std::vector<std::string> texts_of(const std::vector<Products>& products) {
   std::vector<std::string> texts;
-  texts.reserve(products.size());
-  for (const Products& one : products) texts.push_back(to_string(one.a) + " by " + to_string(one.b));
-  return boost::join(texts, "; ");
+  for (const auto& [a, b] : products) texts.push_back(to_string(a) + " by " + to_string(b));
+  return texts;
 }
 
 }  // namespace
@@ -145,8 +154,9 @@ std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, cons
   }
   if (std::none_of(variant.products.begin(), variant.products.end(),
                    [&](const Products& one) { return contains(one.a, problem.a) && contains(one.b, problem.b); })) {
-    return Refusal(Reason::dtype, "{} multiplies {}, not {} by {}", variant.name, products_text(variant.products),
-                   numerics::name_of(problem.a), numerics::name_of(problem.b));
+    return Refusal(Reason::dtype, "{} multiplies {}, not {} by {}", variant.name,
+                   fmt::join(texts_of(variant.products), "; "), numerics::name_of(problem.a),
+                   numerics::name_of(problem.b));
   }
   if (variant.needs != nullptr) {
     if (auto refusal = variant.needs(features, problem)) return refusal;
@@ -176,8 +186,7 @@ std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, cons
 std::string variants_json(std::span<const Variant> all) {
   boost::json::array list;
   for (const Variant& variant : all) {
-    boost::json::array products, tunables, constraints;
-    for (const auto& [a, b] : variant.products) products.push_back((to_string(a) + " by " + to_string(b)).c_str());
+    boost::json::array tunables, constraints;
     for (const Tunable& tunable : variant.tunables) {
       tunables.push_back(boost::json::object{{"name", tunable.name},
                                              {"default", tunable.fallback},
@@ -188,7 +197,7 @@ std::string variants_json(std::span<const Variant> all) {
       constraints.push_back(boost::json::string(constraint.why));
     list.push_back(boost::json::object{{"name", variant.name},
                                        {"summary", variant.summary},
-                                       {"multiplies", products},
+                                       {"multiplies", boost::json::value_from(texts_of(variant.products))},
                                        {"accuracy_class", numerics::name_of(variant.accuracy)},
                                        {"toolchain", variant.toolchain->name()},
                                        {"needs_trial", variant.trial.has_value()},
