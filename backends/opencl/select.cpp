@@ -141,54 +141,44 @@ void take_rule_of_thumb(const SelectionContext& selection, Choice& choice) {
     const Variant* variant;
     Tuning tuning;
     double ns;
-    bool other_form;  ///< Of weights than the usual one.
+    bool later;  ///< Reads other weights than the usual form; where it does not run, lacks more than memory.
+  };
+  const auto sooner = [](const Candidate& a, const Candidate& b) {
+    return std::pair(a.later, a.ns) < std::pair(b.later, b.ns);
   };
   const Problem priced = choice.problem.priced();
   const std::string usual = selection.usual != nullptr
                                 ? selection.usual->of(choice.problem.weakest_accuracy, choice.problem.b)->name()
                                 : std::string();
-  const Variant* refused = nullptr;
-  double refused_ns = 0;
-  bool refused_lacks_more = false;
-  const auto pass_over = [&](const Variant& variant, double ns, Refusal&& refusal) {
+  std::optional<Candidate> refused;
+  const auto pass_over = [&](Candidate& candidate, Refusal&& refusal) {
     // That memory is short says a kernel that runs here otherwise; it tells more than what another one lacks.
-    const bool lacks_more = refusal.reason != Reason::device_memory;
-    choice.passed_over.push_back({variant.name, std::move(refusal)});
-    if (refused == nullptr || std::pair(lacks_more, ns) < std::pair(refused_lacks_more, refused_ns)) {
-      refused = &variant;
-      refused_ns = ns;
-      refused_lacks_more = lacks_more;
-    }
+    candidate.later = refusal.reason != Reason::device_memory;
+    choice.passed_over.push_back({candidate.variant->name, std::move(refusal)});
+    if (!refused || sooner(candidate, *refused)) refused = std::move(candidate);
+  };
+  const auto take = [&](Candidate& candidate) {
+    choice.variant = candidate.variant;
+    choice.tuning = std::move(candidate.tuning);
   };
   std::vector<Candidate> candidates;
   for (const Variant& variant : selection.variants) {
-    Tuning tuning = variant.rule_of_thumb(selection.features, priced);
-    const double ns = variant.estimate_ns(tuning, priced, selection.features);
-    if (auto refusal = ask_all_but_trial(selection, variant, tuning, choice.problem)) {
-      pass_over(variant, ns, std::move(*refusal));
+    Candidate candidate{&variant, variant.rule_of_thumb(selection.features, priced), 0, false};
+    candidate.ns = variant.estimate_ns(candidate.tuning, priced, selection.features);
+    if (auto refusal = ask_all_but_trial(selection, variant, candidate.tuning, choice.problem)) {
+      pass_over(candidate, std::move(*refusal));
       continue;
     }
-    const bool other_form = usual.empty() || variant.weights(tuning, choice.problem)->name() != usual;
-    candidates.push_back({&variant, std::move(tuning), ns, other_form});
+    candidate.later = usual.empty() || variant.weights(candidate.tuning, choice.problem)->name() != usual;
+    candidates.push_back(std::move(candidate));
   }
-  std::stable_sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return std::pair(a.other_form, a.ns) < std::pair(b.other_form, b.ns);
-  });
+  std::stable_sort(candidates.begin(), candidates.end(), sooner);
   for (Candidate& candidate : candidates) {
-    if (auto refusal = ask_trial(selection, *candidate.variant)) {
-      pass_over(*candidate.variant, candidate.ns, std::move(*refusal));
-      continue;
-    }
-    choice.variant = candidate.variant;
-    choice.tuning = std::move(candidate.tuning);
-    choice.estimate_ns = candidate.ns;
-    break;
+    auto refusal = ask_trial(selection, *candidate.variant);
+    if (!refusal) return take(candidate);
+    pass_over(candidate, std::move(*refusal));
   }
-  if (choice.variant == nullptr && refused != nullptr) {
-    choice.variant = refused;
-    choice.tuning = refused->rule_of_thumb(selection.features, priced);
-    choice.estimate_ns = refused_ns;
-  }
+  if (refused) take(*refused);
 }
 
 }  // namespace
@@ -234,7 +224,6 @@ Support choose(const SelectionContext& selection, const GemmDesc& desc, Choice* 
   }
   // What the rule of thumb took was asked already; what options made of it was not.
   if (auto refusal = ask(selection, *found.variant, found.tuning, found.problem)) return std::move(*refusal);
-  found.estimate_ns = found.variant->estimate_ns(found.tuning, found.problem.priced(), selection.features);
   Support support;
   support.accuracy = found.variant->accuracy;
   if (choice != nullptr) *choice = std::move(found);

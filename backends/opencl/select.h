@@ -66,8 +66,7 @@ struct Choice {
   const Variant* variant = nullptr;
   Tuning tuning;
   Problem problem;
-  std::string source;  ///< "options", "rule of thumb", or the entry of a tuned table.
-  double estimate_ns = 0;
+  std::string source;                   ///< "options", "rule of thumb", or the entry of a tuned table.
   std::vector<PassedOver> passed_over;  ///< By the rule of thumb.
 };
 
