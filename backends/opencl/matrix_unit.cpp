@@ -80,23 +80,12 @@ namespace {
 
 // Twelve sums hide the latency of an instruction. The compiler knows these registers by the names of their lower
 // parts.
-#define IRONCL_SUM(instruction, i) instruction " %%zmm15, %%zmm14, %%zmm" #i "\n\t"
-#define IRONCL_SUMS(instruction) \
-  IRONCL_SUM(instruction, 0)     \
-  IRONCL_SUM(instruction, 1)     \
-  IRONCL_SUM(instruction, 2)     \
-  IRONCL_SUM(instruction, 3)     \
-  IRONCL_SUM(instruction, 4)     \
-  IRONCL_SUM(instruction, 5)     \
-  IRONCL_SUM(instruction, 6)     \
-  IRONCL_SUM(instruction, 7)     \
-  IRONCL_SUM(instruction, 8)     \
-  IRONCL_SUM(instruction, 9) IRONCL_SUM(instruction, 10) IRONCL_SUM(instruction, 11)
 #define IRONCL_LOOP(name, instruction)                                                                            \
   void name(long count) {                                                                                         \
     __asm__ volatile(                                                                                             \
         "vpxord %%zmm14, %%zmm14, %%zmm14\n\tvpxord %%zmm15, %%zmm15, %%zmm15\n"                                  \
-        "1:\n\t" IRONCL_SUMS(instruction) "dec %0\n\tjnz 1b\n\tvzeroupper"                                        \
+        "1:\n\t.irp sum, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11\n\t" instruction                                    \
+        " %%zmm15, %%zmm14, %%zmm\\sum\n\t.endr\n\tdec %0\n\tjnz 1b\n\tvzeroupper"                                \
         : "+r"(count)                                                                                             \
         :                                                                                                         \
         : "cc", "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", \
@@ -106,8 +95,6 @@ IRONCL_LOOP(f32_multiply_adds, "vfmadd231ps")
 IRONCL_LOOP(dot_products_of_bf16, "vdpbf16ps")
 IRONCL_LOOP(dot_products_of_bytes, "vpdpbusd")
 #undef IRONCL_LOOP
-#undef IRONCL_SUMS
-#undef IRONCL_SUM
 
 }  // namespace
 
