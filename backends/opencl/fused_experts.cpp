@@ -91,9 +91,9 @@ bool Mlp::fits() const {
          same(down.args.a_scale, up.args.d_scale) && up.args.m == down.args.m && p.gated() && !q.gathers() &&
          !q.gated() && q.d == DType::f32 && !q.quantizes_d() && q.ldd == q.n && p.a == q.a && p.b == q.b &&
          p.n == 2 * q.k && q.n == p.k && !h_quantizer().given &&
-         (p.quantizes_d() ? p.activates_to_codes() && p.d_code == q.a && q.a_source == DType::none &&
+         (p.quantizes_d() ? p.activates_to_codes() && p.d_later == q.a && q.a_source == DType::none &&
                                 p.d_scale.grid == numerics::ScaleGrid{1, 128}
-                          : p.d_gated == DType::f32 && q.a_source == DType::f32);
+                          : p.d_later == DType::f32 && q.a_source == DType::f32);
 }
 
 /// The activations of the layer before they are codes.

@@ -27,12 +27,8 @@ Operand given(const Problem& p) {
     return a;
   }
   a.element = p.a;
-  a.grid = p.a_scale.grid;
-  if (p.a_scale.dtype != DType::none) {
-    a.scales.source = Source::a_scale;
-    a.scale = p.a_scale.dtype;
-    a.scale_ld = p.a_scale.ld;
-  }
+  a.scale = p.a_scale;
+  if (a.scale.dtype != DType::none) a.scales.source = Source::a_scale;
   return a;
 }
 
@@ -40,12 +36,10 @@ Operand given(const Problem& p) {
 Operand wanted(const Problem& p) {
   Operand d;
   d.data.source = Source::d;
-  d.element = p.quantizes_d() ? p.d_code : p.gated() ? p.d_gated : p.d;
+  d.element = p.d_later != DType::none ? p.d_later : p.d;
   d.ld = p.ldd;
   d.scales.source = Source::d_scale;
-  d.scale = p.d_scale.dtype;
-  d.scale_ld = p.d_scale.ld;
-  d.grid = p.d_scale.grid;
+  d.scale = p.d_scale;
   return d;
 }
 

@@ -57,14 +57,9 @@ Problem::Problem(const backend::GemmDesc& desc) : backend::GemmDesc(desc), expec
   }
   n = desc.b_rows();
   gate = std::exchange(activation, backend::Activation::none);
-  if (numerics::is_quantized(d)) {
-    d_code = d;
-    d = backend::DType::f32;
-    // Said once, for the kernels that make D's codes and for the step after the others: e8m0 has no other scales.
-    if (d_scale.dtype == backend::DType::e8m0) d_quantizer.rounding = numerics::ScaleRounding::power_of_two;
-  } else if (gated()) {
-    d_gated = std::exchange(d, backend::DType::f32);
-  }
+  if (numerics::is_quantized(d) || gated()) d_later = std::exchange(d, backend::DType::f32);
+  // Said once, for the kernels that make D's codes and for the step after the others: e8m0 has no other scales.
+  if (d_scale.dtype == backend::DType::e8m0) d_quantizer.rounding = numerics::ScaleRounding::power_of_two;
 }
 
 std::int64_t Problem::d_group() const noexcept {

@@ -39,13 +39,11 @@ struct Problem : backend::GemmDesc {
   /// all that reads it, `a_source` is then none, and `lda` that of the codes.
   backend::DType given_source = backend::DType::none;
   std::int64_t given_ld = 0;
-  /// The code type of a quantised D, else none; `d` is then f32, which kernels make before quantising.
-  backend::DType d_code = backend::DType::none;
+  /// The type of a D that is quantised or activated, else none; `d` is then f32, which kernels make before.
+  backend::DType d_later = backend::DType::none;
   /// Of a D that is activated, how: `n` is then the columns of totals, which is the rows of B, and `activation` none,
   /// for all that multiplies.
   backend::Activation gate = backend::Activation::none;
-  backend::DType d_gated =
-      backend::DType::none;        ///< What a D that is activated, not quantised, is rounded to; `d` is f32.
   int k_group = 128;               ///< Divides the scale groups of both operands along k. G of the error bound.
   std::int64_t expected_rows = 0;  ///< Rows per matrix that has any, as the caller's option says; 0: unknown.
   /// Of what priced() makes of many contiguous matrices: rows of one, counting those without; else 0.
@@ -56,7 +54,7 @@ struct Problem : backend::GemmDesc {
   bool grouped() const noexcept { return matrices != 0; }
   bool masked() const noexcept { return grouping == backend::Grouping::masked; }
   bool gathers() const noexcept { return a_rows != 0; }
-  bool quantizes_d() const noexcept { return d_code != backend::DType::none; }
+  bool quantizes_d() const noexcept { return numerics::is_quantized(d_later); }
   bool gated() const noexcept { return gate != backend::Activation::none; }
   std::int64_t d_cols() const noexcept { return gated() ? n / 2 : n; }
   /// Whether cl/activate.cl makes the codes of a D that is activated and quantised.

@@ -91,12 +91,10 @@ struct Operand {
   Place data, scales;
   backend::DType element = backend::DType::none;  ///< Type of the data, as a kernel loads it.
   std::int64_t ld = 0;                            ///< Elements from row to row; of tiles, of the padded k.
-  backend::DType scale = backend::DType::none;    ///< Type of scales; none: there are none.
-  std::int64_t scale_ld = 0;                      ///< Elements from one row of scales to the next.
-  numerics::ScaleGrid grid;          ///< The part of the matrix that shares one scale; 0: the whole extent.
-  std::string form = "rows";         ///< The name of an ActivationForm, or "rows" for plain rows.
-  bool in_units_of_weights = false;  ///< Values are multiplied by the unit of the weights' decoding.
-  bool gathered = false;             ///< The problem's rows are found among these through the index.
+  backend::ScaleDesc scale;                       ///< How its scales lie; dtype none: there are none.
+  std::string form = "rows";                      ///< The name of an ActivationForm, or "rows" for plain rows.
+  bool in_units_of_weights = false;               ///< Values are multiplied by the unit of the weights' decoding.
+  bool gathered = false;                          ///< The problem's rows are found among these through the index.
 };
 
 // clang-tidy: opencl.hpp calls the assignment of its objects noexcept, although what it releases may answer an error.

@@ -50,11 +50,9 @@ inline Operand book_packed(std::string form, numerics::DType element, numerics::
   out.form = std::move(form);
   out.element = element;
   out.ld = k.value();
-  out.scale = numerics::DType::f32;
-  out.scale_ld = plan.problem.k_groups();
-  out.grid = {1, plan.problem.k_group};
+  out.scale = {numerics::DType::f32, {1, plan.problem.k_group}, plan.problem.k_groups()};
   out.data = plan.booking.book(rows * k * numerics::size_of(element));
-  out.scales = plan.booking.book(rows * out.scale_ld * 4 + more);
+  out.scales = plan.booking.book(rows * out.scale.ld * 4 + more);
   return out;
 }
 

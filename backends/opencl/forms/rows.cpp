@@ -20,8 +20,8 @@ class Rows final : public ActivationForm {
 
   bool takes(const Operand& a, const PlanContext& plan) const override {
     if (plan.problem.k % k_unit_ != 0 || a.ld % 16 != 0) return false;
-    if (element_ != DType::none) return a.element == element_ && a.scale == DType::none;
-    return numerics::is_quantized(a.element) ? a.scale == DType::f32 : floats_ == RowsOfFloats::multiplied;
+    if (element_ != DType::none) return a.element == element_ && a.scale.dtype == DType::none;
+    return numerics::is_quantized(a.element) ? a.scale.dtype == DType::f32 : floats_ == RowsOfFloats::multiplied;
   }
 
   bool takes_floats(const Operand& x, const PlanContext& plan) const override {

@@ -41,11 +41,9 @@ class Tokens final : public ActivationForm {
     out.form = name();
     out.element = f16_ ? DType::f16 : plan.problem.a;
     out.ld = k.value();
-    out.scale = DType::f32;
-    out.scale_ld = k.value() / 128;
-    out.grid = {1, 128};
+    out.scale = {DType::f32, {1, 128}, k.value() / 128};
     out.data = plan.booking.book(rows * k * numerics::size_of(out.element));
-    out.scales = plan.booking.book((rows * out.scale_ld + kPartCounters) * 4);
+    out.scales = plan.booking.book((rows * out.scale.ld + kPartCounters) * 4);
     out.scales.at += kPartCounters * 4;
     return out;
   }

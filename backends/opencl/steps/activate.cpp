@@ -71,7 +71,7 @@ std::unique_ptr<Step> activate_d_step(const Operand& totals, const Operand& d, c
   desc.limit = p.activation_limit;
   desc.grouping = p.grouping;
   desc.matrices = p.matrices;
-  desc.scale = {d.scale, d.grid, d.scale_ld};
+  desc.scale = d.scale;
   desc.quantizer = p.d_quantizer;
   Place up = totals.data;
   up.at += static_cast<std::uint64_t>(p.d_cols()) * numerics::size_of(totals.element);

@@ -65,11 +65,11 @@ class Multiply final : public Step {
       options_ = quantizer_options(features_);  // As the activation's own kernel divides.
     }
     defines_["B_SCALE_TYPE"] = kernel_number(scales_.type);
-    defines_["A_SCALE_TYPE"] = kernel_number(a.scale);
-    define("A_SCALE_ROWS", reach(a.grid.group_rows));
-    define("A_SCALE_COLS", reach(a.grid.group_cols));
+    defines_["A_SCALE_TYPE"] = kernel_number(a.scale.dtype);
+    define("A_SCALE_ROWS", reach(a.scale.grid.group_rows));
+    define("A_SCALE_COLS", reach(a.scale.grid.group_cols));
     if (a.in_units_of_weights) define("UNIT_IN_A", 1);
-    if (a.scale == DType::none && problem_.a_source == DType::none) define("A_UNSCALED", 1);
+    if (a.scale.dtype == DType::none && problem_.a_source == DType::none) define("A_UNSCALED", 1);
     if (problem_.a_source != DType::none && a.data.source == Source::a) {
       // Floats that the kernel quantises itself.
       defines_.merge(quantizer_defines(features_, a.element, problem_.a, problem_.a_quantizer));
@@ -80,14 +80,14 @@ class Multiply final : public Step {
       defines_["FLOOR_BITS"] = std::to_string(std::bit_cast<std::uint32_t>(problem_.a_quantizer.amax_floor)) + "u";
       options_ = quantizer_options(features_);
     }
-    if (d.scale != DType::none) {
+    if (d.scale.dtype != DType::none) {
       // After those of A, whose codes may be others; what they say of the device is the same.
       Defines more = quantizer_defines(features_, DType::f32, d.element, problem_.d_quantizer);
       defines_.merge(more);
-      defines_["D_SCALE_TYPE"] = kernel_number(d.scale);
+      defines_["D_SCALE_TYPE"] = kernel_number(d.scale.dtype);
       define("D_POWER_OF_TWO", problem_.d_quantizer.rounding == numerics::ScaleRounding::power_of_two);
       define("D_GIVEN", problem_.d_quantizer.given);
-      define("D_SCALE_COLS", reach(d_.grid.group_cols));
+      define("D_SCALE_COLS", reach(d_.scale.grid.group_cols));
       options_ = quantizer_options(features_);
     }
     places_.define(defines_);
@@ -109,7 +109,7 @@ class Multiply final : public Step {
       bind<GemmArg::n_pad>(kernel, weights_.n_pad);
       bind<GemmArg::k_pad>(kernel, weights_.k_pad);
       bind<GemmArg::lda>(kernel, a_.ld);
-      bind<GemmArg::sa_ld>(kernel, a_.scale_ld);
+      bind<GemmArg::sa_ld>(kernel, a_.scale.ld);
       bind<GemmArg::ldd>(kernel, d_.ld);
       kernels_.push_back(std::move(kernel));
     }
@@ -141,11 +141,11 @@ class Multiply final : public Step {
         bind<NumberArg::call>(kernel, call_number(), next);
         next += kCountOf<NumberArg>;
       }
-      if (d_.scale != DType::none) {
-        bind_memory<DScalesArg::ds>(kernel, call.at(d_.scales), numerics::size_of(d_.scale), next);
-        bind<DScalesArg::lds>(kernel, d_.scale_ld, next);
-        bind<DScalesArg::d_rows>(kernel, reach(d_.grid.group_rows), next);
-        bind<DScalesArg::d_cols>(kernel, reach(d_.grid.group_cols), next);
+      if (d_.scale.dtype != DType::none) {
+        bind_memory<DScalesArg::ds>(kernel, call.at(d_.scales), numerics::size_of(d_.scale.dtype), next);
+        bind<DScalesArg::lds>(kernel, d_.scale.ld, next);
+        bind<DScalesArg::d_rows>(kernel, reach(d_.scale.grid.group_rows), next);
+        bind<DScalesArg::d_cols>(kernel, reach(d_.scale.grid.group_cols), next);
         bind<DScalesArg::d_floor>(kernel, std::bit_cast<cl_uint>(problem_.d_quantizer.amax_floor), next);
       }
       const auto& [width, height] = passes_[i].work_groups;

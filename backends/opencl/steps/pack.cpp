@@ -15,7 +15,7 @@ std::unique_ptr<Step> pack_step(const Packing& packing, const Operand& a, const 
   defines["TILE"] = std::to_string(packing.rows);
   defines["TILE_FORM"] = kernel_number(packing.form);
   defines["A_TYPE"] = kernel_number(a.element);
-  defines["SCALE_TYPE"] = kernel_number(a.scale);
+  defines["SCALE_TYPE"] = kernel_number(a.scale.dtype);
   defines["GROUP"] = std::to_string(p.k_group);
   if (out.in_units_of_weights) defines["UNIT_IN_A"] = "1";
   if (packing.past_caches) defines["STREAM_TILES"] = "1";
@@ -25,15 +25,15 @@ std::unique_ptr<Step> pack_step(const Packing& packing, const Operand& a, const 
     bind<PackArg::k_pad>(kernel, out.ld);
     bind<PackArg::groups>(kernel, p.k_groups());
     bind<PackArg::lda>(kernel, a.ld);
-    bind<PackArg::lds>(kernel, a.scale_ld);
-    bind<PackArg::scale_rows>(kernel, reach(a.grid.group_rows));
-    bind<PackArg::scale_cols>(kernel, reach(a.grid.group_cols));
+    bind<PackArg::lds>(kernel, a.scale.ld);
+    bind<PackArg::scale_rows>(kernel, reach(a.scale.grid.group_rows));
+    bind<PackArg::scale_cols>(kernel, reach(a.scale.grid.group_cols));
   };
   const auto run = [&p, packing, a, out, places, items](cl::Kernel& kernel, Call& call) {
     const std::int64_t rows = packing.tiles ? call.m : call.a_rows;
     bind<PackArg::m>(kernel, rows);
     bind_memory<PackArg::a>(kernel, call.at(a.data), numerics::size_of(a.element));
-    bind_memory<PackArg::sa>(kernel, call.at(a.scales), numerics::size_of(a.scale));
+    bind_memory<PackArg::sa>(kernel, call.at(a.scales), numerics::size_of(a.scale.dtype));
     bind_memory<PackArg::out>(kernel, call.at(out.data), 1);
     bind_memory<PackArg::scales>(kernel, call.at(out.scales), 4);
     if (packing.tiles) places.bind_gather(kernel, places.bind_schedule(kernel, kCountOf<PackArg>, call), call);

@@ -70,7 +70,7 @@ std::unique_ptr<Step> quantize_d_step(const Operand& d, const PlanContext& plan)
                                    .x_ld = d.ld,
                                    .code_ld = p.ldd,
                                    .x = d.element,
-                                   .code = p.d_code,
+                                   .code = p.d_later,
                                    .scale = p.d_scale,
                                    .quantizer = p.d_quantizer};
   return quantizing_step(desc, plan.features, d.data, {Source::d, 0}, {Source::d_scale, 0}, 0, &plan);
@@ -83,14 +83,12 @@ StepResult quantize_rows(const Operand& x, std::int64_t code_ld, const PlanConte
   Operand out;
   out.element = p.a;
   out.ld = code_ld;
-  out.scale = backend::DType::f32;
-  out.scale_ld = grid.scale_cols(p.k);
-  out.grid = grid;
+  out.scale = {backend::DType::f32, grid, grid.scale_cols(p.k)};
   out.gathered = x.gathered;
   out.data = plan.booking.book(rows * code_ld);
-  out.scales = plan.booking.book(numerics::Size(grid.scale_rows(rows.value())) * out.scale_ld * 4);
-  std::unique_ptr<Step> step = quantize_rows_step(quantizing_a(p, x.element, x.ld, code_ld, {out.scale, grid}),
-                                                  plan.features, x.data, out.data, out.scales, code_ld);
+  out.scales = plan.booking.book(numerics::Size(grid.scale_rows(rows.value())) * out.scale.ld * 4);
+  std::unique_ptr<Step> step = quantize_rows_step(quantizing_a(p, x.element, x.ld, code_ld, out.scale), plan.features,
+                                                  x.data, out.data, out.scales, code_ld);
   return {std::move(step), out};
 }
 

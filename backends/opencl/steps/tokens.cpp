@@ -51,7 +51,7 @@ std::unique_ptr<Step> quantize_tokens_step(bool f16, const Operand& x, const Ope
   const TokenRows rows(x, plan, defines);
   const auto bind_constants = [&p, x, out](cl::Kernel& kernel) {
     bind<QuantizeTokensArg::k>(kernel, p.k);
-    bind<QuantizeTokensArg::blocks>(kernel, out.scale_ld);
+    bind<QuantizeTokensArg::blocks>(kernel, out.scale.ld);
     bind<QuantizeTokensArg::floor_bits>(kernel, std::bit_cast<cl_uint>(p.a_quantizer.amax_floor));
     bind<QuantizeTokensArg::ldx>(kernel, x.ld);
   };
@@ -61,7 +61,7 @@ std::unique_ptr<Step> quantize_tokens_step(bool f16, const Operand& x, const Ope
     bind_memory<QuantizeTokensArg::out>(kernel, call.at(out.data), 1);
     bind_memory<QuantizeTokensArg::scales>(kernel, call.at(out.scales), 4);
     constexpr std::int64_t kWarps = kItems / 32, kRowsOfWarp = 16;
-    const std::int64_t of_warps = numerics::ceil_div(rows.in_tiles(call.m), kRowsOfWarp) * out.scale_ld;
+    const std::int64_t of_warps = numerics::ceil_div(rows.in_tiles(call.m), kRowsOfWarp) * out.scale.ld;
     rows.run(kernel, kCountOf<QuantizeTokensArg>, call, numerics::ceil_div(of_warps, kWarps));
   };
   return std::make_unique<KernelStep>("quantize tokens", "quantize_wgmma.cl",
@@ -73,22 +73,22 @@ std::unique_ptr<Step> pack_tokens_step(bool f16, const Operand& a, const Operand
   Defines defines = device_defines(plan.features);
   const TokenRows rows(a, plan, defines);
   defines["A_TYPE"] = kernel_number(a.element);
-  defines["SCALE_TYPE"] = kernel_number(a.scale);
+  defines["SCALE_TYPE"] = kernel_number(a.scale.dtype);
   const auto bind_constants = [&p = plan.problem, a, out](cl::Kernel& kernel) {
     bind<PackTokensArg::k>(kernel, p.k);
-    bind<PackTokensArg::blocks>(kernel, out.scale_ld);
+    bind<PackTokensArg::blocks>(kernel, out.scale.ld);
     bind<PackTokensArg::lda>(kernel, a.ld);
-    bind<PackTokensArg::lds>(kernel, a.scale_ld);
-    bind<PackTokensArg::scale_rows>(kernel, reach(a.grid.group_rows));
-    bind<PackTokensArg::scale_cols>(kernel, reach(a.grid.group_cols));
+    bind<PackTokensArg::lds>(kernel, a.scale.ld);
+    bind<PackTokensArg::scale_rows>(kernel, reach(a.scale.grid.group_rows));
+    bind<PackTokensArg::scale_cols>(kernel, reach(a.scale.grid.group_cols));
   };
   const auto run = [a, out, rows](cl::Kernel& kernel, Call& call) {
     bind<PackTokensArg::m>(kernel, call.m);
     bind_memory<PackTokensArg::a>(kernel, call.at(a.data), numerics::size_of(a.element));
-    bind_memory<PackTokensArg::sa>(kernel, call.at(a.scales), numerics::size_of(a.scale));
+    bind_memory<PackTokensArg::sa>(kernel, call.at(a.scales), numerics::size_of(a.scale.dtype));
     bind_memory<PackTokensArg::out>(kernel, call.at(out.data), 1);
     bind_memory<PackTokensArg::scales>(kernel, call.at(out.scales), 4);
-    rows.run(kernel, kCountOf<PackTokensArg>, call, numerics::ceil_div(rows.in_tiles(call.m), 64) * out.scale_ld);
+    rows.run(kernel, kCountOf<PackTokensArg>, call, numerics::ceil_div(rows.in_tiles(call.m), 64) * out.scale.ld);
   };
   return std::make_unique<KernelStep>("pack tokens", "pack_wgmma.cl", f16 ? "pack_wgmma_f16" : "pack_wgmma_fp8",
                                       std::move(defines), "", bind_constants, run);

@@ -17,7 +17,7 @@ class PackTransposed final : public Step {
   PackTransposed(const Operand& a, const Operand& out, const PlanContext& plan)
       : a_(a), out_(out), k_(plan.problem.k), defines_(device_defines(plan.features)) {
     defines_["A_TYPE"] = kernel_number(a.element);
-    defines_["SCALE_TYPE"] = kernel_number(a.scale);
+    defines_["SCALE_TYPE"] = kernel_number(a.scale.dtype);
     defines_["GROUP"] = std::to_string(plan.problem.k_group);
   }
   std::string name() const override { return "pack transposed"; }
@@ -25,8 +25,8 @@ class PackTransposed final : public Step {
     kernel_ = cl::Kernel(builder.build("pack_transposed.cl", defines_), "pack_transposed");
     kernel_.setArg(1, static_cast<cl_int>(k_));
     kernel_.setArg(4, static_cast<cl_ulong>(a_.ld));
-    set_args(kernel_, 7, static_cast<cl_ulong>(a_.scale_ld), static_cast<cl_int>(reach(a_.grid.group_rows)),
-             static_cast<cl_int>(reach(a_.grid.group_cols)));
+    set_args(kernel_, 7, static_cast<cl_ulong>(a_.scale.ld), static_cast<cl_int>(reach(a_.scale.grid.group_rows)),
+             static_cast<cl_int>(reach(a_.scale.grid.group_cols)));
     kernel_.setArg(14, static_cast<cl_ulong>(out_.ld));
   }
   void launch(Call& call) override {
@@ -34,7 +34,7 @@ class PackTransposed final : public Step {
                  scales = call.at(out_.scales);
     kernel_.setArg(0, static_cast<cl_int>(call.m));
     set_args(kernel_, 2, a.buffer, at(a, numerics::size_of(a_.element)));
-    set_args(kernel_, 5, sa.buffer, at(sa, std::max<std::uint32_t>(1, numerics::size_of(a_.scale))));
+    set_args(kernel_, 5, sa.buffer, at(sa, std::max<std::uint32_t>(1, numerics::size_of(a_.scale.dtype))));
     set_args(kernel_, 10, out.buffer, at(out, 4), scales.buffer, at(scales, 4));
     call.launch(kernel_, k_, call.m, 1);
   }
@@ -56,8 +56,7 @@ class Transposed final : public ActivationForm {
     out.form = name();
     out.element = DType::f32;
     out.ld = Size(plan.problem.m).padded_to(4).value();
-    out.scale = DType::f32;
-    out.scale_ld = out.ld;
+    out.scale = {DType::f32, {}, out.ld};
     out.data = plan.booking.book(Size(plan.problem.k) * out.ld * 4);
     out.scales = plan.booking.book(Size(plan.problem.k_groups()) * out.ld * 4);
     return {std::make_unique<PackTransposed>(a, out, plan), out};
