@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Kernels of processors that quantise what they multiply: whatever the number of rows, in one launch
-// (cl/one_launch.cl), or few rows by persistent work-groups, one for each core (cl/stretches.cl), each of which
-// quantises all activations once and keeps them. What they book, and how many work-groups they have.
+// Kernels of processors, and those of them that quantise what they multiply: whatever the number of rows, in one
+// launch (cl/one_launch.cl), or few rows by persistent work-groups, one for each core (cl/stretches.cl), each of
+// which quantises all activations once and keeps them. What they book, and how many work-groups they have.
 #pragma once
 
 #include <algorithm>
@@ -12,6 +12,12 @@
 #include "backends/opencl/variant.h"
 
 namespace ironcl::opencl {
+
+/// Values of the tunables `block_m`, tiles of rows of a block, and `block_n`, its columns.
+inline const std::vector<int> kBlocksM{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15, 16, 20, 24, 32};
+inline const std::vector<int> kBlocksN{32, 64, 96, 128, 192, 256, 288, 384};
+
+inline std::int64_t rows_of_block(const Tuning& t) { return t["block_m"] * t["tile_m"]; }
 
 /// How such a kernel cuts D and k.
 struct OneLaunch {
@@ -97,12 +103,21 @@ inline int persistent_groups(const Problem& p, std::int64_t rows, std::int64_t g
 /// The one pass of such a kernel.
 inline Pass pass_of_cores(const char* kernel, const Features& f) { return {kernel, {1, f.compute_units}, 1}; }
 
-/// A variant for the units of matrix_unit.h, which a process is tried for that may end over it; the weights of all
-/// lie as those of the other kernels of processors.
-inline Variant variant_of_narrow_units(std::string name, std::string summary) {
+/// A variant that reads panels of weights, as all kernels of processors do.
+inline Variant variant_of_panels(std::string name, std::string summary) {
   Variant v;
   v.name = std::move(name);
   v.summary = std::move(summary);
+  v.products = every_product();
+  v.codes_of_d = true;
+  v.gate_run = [](const Tuning&, const Problem&) { return 16; };
+  v.weights = [](const Tuning&, const Problem& p) { return panel_form(p.b); };
+  return v;
+}
+
+/// The same for the units of matrix_unit.h, which a process is tried for that may end over it.
+inline Variant variant_of_narrow_units(std::string name, std::string summary) {
+  Variant v = variant_of_panels(std::move(name), std::move(summary));
   v.products = narrow_products();
   v.needs = [](const Features& f, const Problem&) -> std::optional<Refusal> {
     if (f.dot_products_why_not.empty()) return std::nullopt;
@@ -110,10 +125,7 @@ inline Variant variant_of_narrow_units(std::string name, std::string summary) {
   };
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;
-  v.codes_of_d = true;
-  v.gate_run = [](const Tuning&, const Problem&) { return 16; };
   v.toolchain = &kOpenclCUnsaved;
-  v.weights = [](const Tuning&, const Problem&) { return panel_form(); };
   return v;
 }
 
@@ -123,7 +135,6 @@ inline Variant for_weights_of_four_bits(Variant v, std::string summary) {
   v.name += "_fp4";
   v.summary = std::move(summary);
   v.products = {{{backend::DType::bf16, backend::DType::e4m3fn, backend::DType::e5m2}, {backend::DType::e2m1}}};
-  v.weights = [](const Tuning&, const Problem& p) { return panel_form(p.b); };
   return v;
 }
 

@@ -8,11 +8,7 @@
 namespace ironcl::opencl {
 namespace {
 
-const std::vector<int> kBlocksM{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15, 16, 20, 24, 32};
-const std::vector<int> kBlocksN{32, 64, 96, 128, 192, 256, 288, 384};
 constexpr int kMostRows = 14;  ///< Of a register tile: 28 of 32 registers are sums.
-
-std::int64_t rows_of_block(const Tuning& t) { return t["block_m"] * t["tile_m"]; }
 
 std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   return (64 * p.k_group * bytes_of_element(p) + rows_of_block(t) * t["block_n"] * 4 + 256);

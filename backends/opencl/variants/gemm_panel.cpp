@@ -5,16 +5,10 @@
 #include <iterator>
 
 #include "backends/opencl/estimate.h"
-#include "backends/opencl/forms/forms.h"
-#include "backends/opencl/variant.h"
+#include "backends/opencl/one_launch.h"
 
 namespace ironcl::opencl {
 namespace {
-
-const std::vector<int> kBlocksM{1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15, 16, 20, 24, 32};
-const std::vector<int> kBlocksN{32, 64, 96, 128, 192, 256, 288, 384};
-
-std::int64_t rows_of_block(const Tuning& t) { return t["block_m"] * t["tile_m"]; }
 
 std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   const std::int64_t group = p.k_group, columns = t["block_n"];
@@ -117,23 +111,19 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 }  // namespace
 
 Variant gemm_panel() {
-  Variant v;
-  v.name = "gemm_panel";
-  v.summary =
-      "many rows on any device: decoded panels of B in two slots of local memory, register tiles in wide vectors";
+  Variant v = variant_of_panels(
+      "gemm_panel",
+      "many rows on any device: decoded panels of B in two slots of local memory, register tiles in wide vectors");
   v.tunables = {{"tile_m", 8, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, "rows of the register tile"},
                 {"tile_n", 32, {16, 32}, "columns of the register tile"},
                 {"block_m", 16, kBlocksM, "tiles of rows per work-group"},
                 {"block_n", 64, kBlocksN, "columns of D per work-group"},
                 {"vector", 16, {4, 8, 16}, "f32 elements of a vector"}};
-  v.products = every_product();
   v.schedule = [](const Tuning& t) { return ScheduleShape{t["tile_m"], t["block_m"]}; };
   v.local_bytes = local_bytes;
   v.tile = [](const Tuning& t) { return Shape{t["tile_m"], t["tile_n"]}; };
   v.block = [](const Tuning& t) { return Shape{static_cast<std::int64_t>(rows_of_block(t)), t["block_n"]}; };
-  v.weights = [](const Tuning&, const Problem& p) { return panel_form(p.b); };
   v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t["tile_m"]); };
-  v.codes_of_d = true;
   v.gate_run = [](const Tuning& t, const Problem&) { return t["tile_n"] == 32 ? 16 : 0; };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;

@@ -14,7 +14,7 @@ namespace {
 /// docs/performance/cpu.md.
 constexpr double kDecoding = 3;
 
-const std::vector<int> kBlocksN{32, 64, 128, 192, 256};
+const std::vector<int> kWidths{32, 64, 128, 192, 256};
 
 /// In local memory, of one row.
 std::int64_t bytes_of_group(const Problem& p) { return (std::int64_t{p.k_group} + 1) * 4; }
@@ -72,7 +72,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   t["tile_n"] = t["tile_m"] > (f.vector_width >= 16 ? 10 : f.vector_width >= 8 ? 3 : 1) ? 16 : 32;
   t["block_m"] = t["split_k"] = 1;
   t["floats"] = 0;
-  t["block_n"] = width_for_d(p, kBlocksN);
+  t["block_n"] = width_for_d(p, kWidths);
   const bool whole_k = t["block_n"] > kPanel;  // Where groups of D are held, whose parts another kernel would add.
   const std::int64_t work_groups = numerics::ceil_div(p.n, t["block_n"]) * numerics::ceil_div(rows, t["tile_m"]);
   if (f.prefers_vectors() && p.mean_rows_per_expert == 0) {
@@ -113,18 +113,16 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 }  // namespace
 
 Variant gemm_stream() {
-  Variant v;
-  v.name = "gemm_stream";
-  v.summary = "few rows on any device: each weight decoded in registers for all rows, parts of k added in order";
-  v.tunables = {
-      {"tile_m", 8, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, "rows of the register tile"},
-      {"tile_n", 32, {16, 32}, "columns of the register tile"},
-      {"block_m", 1, {1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 14, 15, 16, 20, 24, 32}, "tiles of rows per work-group"},
-      {"block_n", 32, kBlocksN, "columns of D per work-group"},
-      {"split_k", 1, {1, 2, 4, 8, 16}, "parts of k"},
-      {"floats", 0, {0, 1}, "1: activations that are to be quantised are taken as they are"}};
+  Variant v = variant_of_panels(
+      "gemm_stream",
+      "few rows on any device: each weight decoded in registers for all rows, parts of k added in order");
+  v.tunables = {{"tile_m", 8, {1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}, "rows of the register tile"},
+                {"tile_n", 32, {16, 32}, "columns of the register tile"},
+                {"block_m", 1, kBlocksM, "tiles of rows per work-group"},
+                {"block_n", 32, kWidths, "columns of D per work-group"},
+                {"split_k", 1, {1, 2, 4, 8, 16}, "parts of k"},
+                {"floats", 0, {0, 1}, "1: activations that are to be quantised are taken as they are"}};
   v.persistent_groups = persistent;
-  v.products = every_product();
   v.schedule = [](const Tuning& t) { return ScheduleShape{t["tile_m"], t["block_m"]}; };
   v.local_bytes = [](const Tuning& t, const Problem& p) -> std::int64_t {
     const std::int64_t groups = t["floats"] == 1 ? std::max(1, persistent(t, p)) : 0;
@@ -132,9 +130,6 @@ Variant gemm_stream() {
   };
   v.tile = [](const Tuning& t) { return Shape{t["tile_m"], t["tile_n"]}; };
   v.block = [](const Tuning& t) { return Shape{t["tile_m"] * t["block_m"], t["block_n"]}; };
-  v.codes_of_d = true;
-  v.gate_run = [](const Tuning&, const Problem&) { return 16; };
-  v.weights = [](const Tuning&, const Problem& p) { return panel_form(p.b); };
   v.activations = [](const Tuning& t, const Problem&) { return tiles_form(t["tile_m"], t["floats"] == 1); };
   v.passes = passes;
   v.scratch_bytes = [](const Tuning& t, const Problem& p, const Features&) -> numerics::Size {

@@ -14,8 +14,6 @@ using backend::DType;
 constexpr int kMostRows = 10;  ///< Of a register tile: 20 of 32 registers are sums, 4 the table, 2 its interleaving.
 constexpr int kMostTiles = 8;  ///< Of a block.
 
-std::int64_t rows_of_block(const Tuning& t) { return t["block_m"] * t["tile_m"]; }
-
 /// In local memory, of one row: pairs of bf16, and a scale.
 std::int64_t bytes_of_group(const Problem& p) { return 2 * p.k_group + 4; }
 
