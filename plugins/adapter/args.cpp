@@ -49,7 +49,7 @@ std::shared_ptr<backend::Weights> plan_weights(ironcl_weights weights, const Gem
   if (weights->device != plan.device)
     invalid("gemm_args.weights are of another device; prepare them on the plan's device");
   check_same_matrix(plan.desc, weights->desc, "gemm_args.weights");
-  return weights->weights;
+  return weights->object;
 }
 
 /// Codes and scales of A are shown together or not at all.

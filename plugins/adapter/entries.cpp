@@ -97,18 +97,18 @@ void queue_create(ironcl_device device, uint32_t flags, ironcl_queue* out_queue,
   const auto& state = state_of(device);
   check_flags(flags, 0, {});
   require("out_queue", out_queue);
-  *out_queue = new ironcl_queue_t{{}, state, made(state->device->create_queue(), "queue")};
+  *out_queue = new ironcl_queue_t{{{}, state, made(state->device->create_queue(), "queue")}};
 }
 
 void queue_finish(ironcl_queue queue, ironcl_error*) {
   usable(queue, "queue");
-  queue->queue->finish();
+  queue->object->finish();
 }
 
 void queue_wait(ironcl_queue queue, ironcl_event event, ironcl_error*) {
   usable(queue, "queue");
   usable(event, "event");
-  queue->queue->wait_for(event->event);
+  queue->object->wait_for(event->object);
 }
 
 void queue_destroy(ironcl_queue queue) { destroy(queue); }
@@ -127,13 +127,13 @@ void buffer_create(ironcl_device device, const ironcl_buffer_desc* desc, ironcl_
                     memory.kind);
     require("native_memory.handle", memory.handle);
     if (memory.kind == IRONCL_MEMORY_HOST_POINTER) check_host_memory(memory.handle, known.size, *state);
-    handle->buffer = made(
+    handle->object = made(
         state->device->import_buffer(static_cast<backend::Device::Memory>(memory.kind), memory.handle, known.size),
         "buffer");
-    if (memory.kind != IRONCL_MEMORY_PINNED_HOST) handle->buffer->imported = memory.handle;
-    handle->buffer->is_host_pointer = memory.kind == IRONCL_MEMORY_HOST_POINTER;
+    if (memory.kind != IRONCL_MEMORY_PINNED_HOST) handle->object->imported = memory.handle;
+    handle->object->is_host_pointer = memory.kind == IRONCL_MEMORY_HOST_POINTER;
   } else {
-    handle->buffer = made(state->device->create_buffer(known.size), "buffer");
+    handle->object = made(state->device->create_buffer(known.size), "buffer");
   }
   *out_buffer = handle.release();
 }
@@ -148,7 +148,7 @@ void write(ironcl_queue queue, ironcl_span dst, const void* src, uint32_t host_s
   if (host_semantics > IRONCL_HOST_STABLE_UNTIL_EVENT)
     unimplemented("host_semantics is {}; this plugin knows 0 and 1", host_semantics);
   enqueue_with_event(*queue, out_event, [&] {
-    return queue->queue->write(span, src, static_cast<backend::HostSemantics>(host_semantics));
+    return queue->object->write(span, src, static_cast<backend::HostSemantics>(host_semantics));
   });
 }
 
@@ -156,7 +156,7 @@ void read(ironcl_queue queue, ironcl_span src, void* dst, ironcl_event* out_even
   usable(queue, "queue");
   const backend::Span span = transfer_span(src, "src", *queue->device);
   require("dst", dst);
-  enqueue_with_event(*queue, out_event, [&] { return queue->queue->read(span, dst); });
+  enqueue_with_event(*queue, out_event, [&] { return queue->object->read(span, dst); });
 }
 
 void weights_prepare(ironcl_device device, const ironcl_weights_desc* desc, ironcl_weights* out_weights,
@@ -168,13 +168,13 @@ void weights_prepare(ironcl_device device, const ironcl_weights_desc* desc, iron
   known.plan = nullptr;
   known.data = known.scales = nullptr;
   known.global_scales = nullptr;
-  *out_weights = new ironcl_weights_t{{}, state, std::move(weights), std::move(known)};
+  *out_weights = new ironcl_weights_t{{{}, state, std::move(weights)}, std::move(known)};
 }
 
 void weights_export(ironcl_weights weights, void* data, uint64_t data_bytes, void* scales, uint64_t scale_bytes,
                     ironcl_error*) {
   usable(weights, "weights");
-  backend::Weights& held = *weights->weights;
+  backend::Weights& held = *weights->object;
   require("data", data);
   if (data_bytes < held.data_bytes())
     invalid("data_bytes is {}, expected at least {} (weights_info.data_bytes)", data_bytes, held.data_bytes());
@@ -188,10 +188,10 @@ void weights_info(ironcl_weights weights, ironcl_weights_info* out_info, ironcl_
   usable(weights, "weights");
   check_out(out_info, "weights_info");
   ironcl_weights_info full{};
-  full.device_bytes = weights->weights->device_bytes();
-  full.data_bytes = weights->weights->data_bytes();
-  full.scale_bytes = weights->weights->scale_bytes();
-  copy_text(full.form, weights->weights->form());
+  full.device_bytes = weights->object->device_bytes();
+  full.data_bytes = weights->object->data_bytes();
+  full.scale_bytes = weights->object->scale_bytes();
+  copy_text(full.form, weights->object->form());
   write_struct(out_info, full);
 }
 
@@ -199,7 +199,7 @@ void weights_destroy(ironcl_weights weights) { destroy(weights); }
 
 void event_wait(ironcl_event event, uint64_t timeout_ns, ironcl_error*) {
   usable(event, "event");
-  switch (event->event->wait(timeout_of(timeout_ns))) {
+  switch (event->object->wait(timeout_of(timeout_ns))) {
     case backend::Status::ok:
       return;
     case backend::Status::timeout:
@@ -212,9 +212,9 @@ void event_wait(ironcl_event event, uint64_t timeout_ns, ironcl_error*) {
 void event_profile(ironcl_event event, ironcl_event_profile* out_profile, ironcl_error*) {
   usable(event, "event");
   check_out(out_profile, "event_profile");
-  if (event->event->wait(std::chrono::nanoseconds(0)) != backend::Status::ok)
+  if (event->object->wait(std::chrono::nanoseconds(0)) != backend::Status::ok)
     invalid("event_profile: the command has not ended yet; call event_wait first");
-  const backend::Profile profile = event->event->profile();
+  const backend::Profile profile = event->object->profile();
   ironcl_event_profile full{};
   full.time_kind = static_cast<std::uint32_t>(profile.kind);
   full.queued_ns = profile.queued_ns;

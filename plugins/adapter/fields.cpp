@@ -37,13 +37,10 @@ DType Fields::operand_type(ironcl_dtype value, std::string_view field) const {
 }
 
 std::int64_t Fields::dimension(std::int64_t value, std::int64_t least, std::string_view field) const {
-  if (value < least || value > kLargestDimension)
-    invalid("{} is {}, expected {} to {}", field, value, least, kLargestDimension);
-  return value;
+  return within(value, least, kLargestDimension, field);
 }
 
-std::int64_t Fields::within(std::uint32_t value, std::int64_t least, std::int64_t most,
-                            std::string_view field) const {
+std::int64_t Fields::within(std::int64_t value, std::int64_t least, std::int64_t most, std::string_view field) const {
   if (value < least || value > most) invalid("{} is {}, expected {} to {}", field, value, least, most);
   return value;
 }

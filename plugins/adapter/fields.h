@@ -36,8 +36,8 @@ class Fields {
   backend::DType operand_type(ironcl_dtype value, std::string_view field) const;
   /// A size of `least` to 2^31 - 1.
   std::int64_t dimension(std::int64_t value, std::int64_t least, std::string_view field) const;
-  /// A value of least to most of a field that is unsigned in the struct.
-  std::int64_t within(std::uint32_t value, std::int64_t least, std::int64_t most, std::string_view field) const;
+  /// A value of least to most.
+  std::int64_t within(std::int64_t value, std::int64_t least, std::int64_t most, std::string_view field) const;
   /// Elements from a row to the next; 0 is tight.
   std::int64_t leading(std::int64_t value, std::int64_t cols, std::string_view field,
                        std::string_view cols_name = "cols") const;

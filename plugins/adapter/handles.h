@@ -34,26 +34,34 @@ struct DeviceState {
   pid_t process = getpid();  ///< The one that loaded the plugin.
 };
 
-/// An operation of one kind: its description as checked, and the backend's object. `AbiDesc` and `AbiArgs` are the
-/// ABI's.
-template <class AbiDesc, class AbiArgs, class Desc, class Object>
+/// A handle of a backend's object.
+template <class Object>
+struct Handle : Counted {
+  std::shared_ptr<DeviceState> device;
+  std::shared_ptr<Object> object;
+};
+
+/// An operation of one kind: its description as checked, and what `create` of the backend's device makes of it.
+/// `AbiDesc` and `AbiArgs` are the ABI's.
+template <class AbiDesc, class AbiArgs, class Desc, auto create>
 struct Op {
   using CDesc = AbiDesc;
   using CArgs = AbiArgs;
+  static constexpr auto kCreate = create;
   std::shared_ptr<DeviceState> device;
   Desc desc;
-  std::shared_ptr<Object> object;
+  std::invoke_result_t<decltype(create), backend::Device&, const Desc&> object;
 };
-struct GemmOp : Op<ironcl_gemm_desc, ironcl_gemm_args, backend::GemmDesc, backend::Gemm> {
+using backend::Device;
+struct GemmOp : Op<ironcl_gemm_desc, ironcl_gemm_args, backend::GemmDesc, &Device::create_gemm> {
   std::uint64_t workspace_bytes = 0;
 };
-using QuantizeOp = Op<ironcl_quantize_desc, ironcl_quantize_args, backend::QuantizeDesc, backend::Quantize>;
-using RouteOp = Op<ironcl_route_desc, ironcl_route_args, backend::RouteDesc, backend::Route>;
-using ActivateOp = Op<ironcl_activate_desc, ironcl_activate_args, backend::ActivateDesc, backend::Activate>;
-using CombineOp = Op<ironcl_combine_desc, ironcl_combine_args, backend::CombineDesc, backend::Combine>;
-
+using QuantizeOp = Op<ironcl_quantize_desc, ironcl_quantize_args, backend::QuantizeDesc, &Device::create_quantize>;
+using RouteOp = Op<ironcl_route_desc, ironcl_route_args, backend::RouteDesc, &Device::create_route>;
+using ActivateOp = Op<ironcl_activate_desc, ironcl_activate_args, backend::ActivateDesc, &Device::create_activate>;
+using CombineOp = Op<ironcl_combine_desc, ironcl_combine_args, backend::CombineDesc, &Device::create_combine>;
 using SequenceOp =
-    Op<ironcl_sequence_desc, ironcl_sequence_args, std::vector<backend::RecordedCall>, backend::Sequence>;
+    Op<ironcl_sequence_desc, ironcl_sequence_args, std::vector<backend::RecordedCall>, &Device::create_sequence>;
 
 /// In the order of IRONCL_OP_*, which start at 1.
 using Operation = std::variant<GemmOp, QuantizeOp, RouteOp, ActivateOp, CombineOp, SequenceOp>;
@@ -69,30 +77,17 @@ struct ironcl_device_t {
   std::shared_ptr<ironcl::adapter::DeviceState> state;
 };
 
-struct ironcl_queue_t : ironcl::adapter::Counted {
-  std::shared_ptr<ironcl::adapter::DeviceState> device;
-  std::shared_ptr<ironcl::backend::Queue> queue;
-};
+struct ironcl_queue_t : ironcl::adapter::Handle<ironcl::backend::Queue> {};
+struct ironcl_buffer_t : ironcl::adapter::Handle<ironcl::backend::Buffer> {};
+struct ironcl_event_t : ironcl::adapter::Handle<ironcl::backend::Event> {};
 
-struct ironcl_buffer_t : ironcl::adapter::Counted {
-  std::shared_ptr<ironcl::adapter::DeviceState> device;
-  std::shared_ptr<ironcl::backend::Buffer> buffer;
-};
-
-struct ironcl_weights_t : ironcl::adapter::Counted {
-  std::shared_ptr<ironcl::adapter::DeviceState> device;
-  std::shared_ptr<ironcl::backend::Weights> weights;
+struct ironcl_weights_t : ironcl::adapter::Handle<ironcl::backend::Weights> {
   ironcl::backend::WeightsDesc desc;  ///< Without memory and plan.
 };
 
 struct ironcl_op_t : ironcl::adapter::Counted {
   std::shared_ptr<ironcl::adapter::DeviceState> device;
   ironcl::adapter::Operation operation;
-};
-
-struct ironcl_event_t : ironcl::adapter::Counted {
-  std::shared_ptr<ironcl::adapter::DeviceState> device;
-  std::shared_ptr<ironcl::backend::Event> event;
 };
 
 namespace ironcl::adapter {
@@ -119,7 +114,7 @@ void enqueue_with_event(const ironcl_queue_t& queue, ironcl_event* out_event, Co
   if (handle == nullptr) return;
   if (event == nullptr) refuse(IRONCL_INTERNAL, "the backend made no event");
   handle->device = queue.device;
-  handle->event = std::move(event);
+  handle->object = std::move(event);
   *out_event = handle.release();
 }
 

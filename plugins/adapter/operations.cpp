@@ -88,20 +88,11 @@ Operation described(const void* desc, const std::shared_ptr<DeviceState>& device
   return kKinds[kind_of(desc, "desc") - 1](desc, device);
 }
 
-auto make(backend::Device& device, const backend::GemmDesc& desc) { return device.create_gemm(desc); }
-auto make(backend::Device& device, const backend::QuantizeDesc& desc) { return device.create_quantize(desc); }
-auto make(backend::Device& device, const backend::RouteDesc& desc) { return device.create_route(desc); }
-auto make(backend::Device& device, const backend::ActivateDesc& desc) { return device.create_activate(desc); }
-auto make(backend::Device& device, const backend::CombineDesc& desc) { return device.create_combine(desc); }
-auto make(backend::Device& device, const std::vector<backend::RecordedCall>& calls) {
-  return device.create_sequence(calls);
-}
-
 /// Makes the object of a described operation.
 void make_object(Operation& operation) {
   std::visit(
-      [](auto& op) {
-        op.object = make(*op.device->device, op.desc);
+      []<class Known>(Known& op) {
+        op.object = ((*op.device->device).*Known::kCreate)(op.desc);
         if (op.object == nullptr) refuse(IRONCL_INTERNAL, "the backend made no operation");
         if constexpr (requires { op.workspace_bytes; }) op.workspace_bytes = op.object->info().workspace_bytes;
       },
@@ -177,7 +168,7 @@ void op_enqueue(ironcl_op op, ironcl_queue queue, const void* args, ironcl_event
       [&]<class Op>(const Op& known) {
         auto call = adapter::read(static_cast<const typename Op::CArgs*>(args), known, queue->device.get());
         call.wants_event = out_event != nullptr;
-        enqueue_with_event(*queue, out_event, [&] { return known.object->enqueue(queue->queue, call); });
+        enqueue_with_event(*queue, out_event, [&] { return known.object->enqueue(queue->object, call); });
       },
       op->operation);
 }

@@ -25,10 +25,10 @@ backend::Span span_in_buffer(const ironcl_span& in, const Name& name, const Devi
   }
   if (in.buffer->device.get() != &device)
     invalid("{}.buffer is of another device; copy the bytes to a buffer of this one", format_as(name));
-  const std::uint64_t held = in.buffer->buffer->size();
+  const std::uint64_t held = in.buffer->object->size();
   if (in.offset > held || in.size > held - in.offset)
     invalid("{} is {} bytes from offset {}, beyond the buffer's {} bytes", format_as(name), in.size, in.offset, held);
-  return {in.buffer->buffer, in.offset, in.size};
+  return {in.buffer->object, in.offset, in.size};
 }
 
 void check_room(const Operand& operand, const Name& name, const Brings& brings, const DeviceState& device) {
@@ -87,7 +87,7 @@ std::vector<std::shared_ptr<backend::Event>> wait_list(const ironcl_event* wait,
   out.reserve(count);
   for (std::uint32_t i = 0; i < count; ++i) {
     if (wait[i] == nullptr) invalid("{}.wait[{}] is NULL", name, i);
-    out.push_back(wait[i]->event);
+    out.push_back(wait[i]->object);
   }
   return out;
 }
