@@ -104,16 +104,11 @@ void i8_run(std::span<const float> x, float scale, std::uint8_t* codes) {
 
 }  // namespace
 
-float scale_of(float amax, DType type, const Quantizer& quantizer) noexcept {
+float scale_of(float amax, DType type, const Quantizer& quantizer, DType stored) noexcept {
   if (!std::isfinite(amax)) return std::numeric_limits<float>::quiet_NaN();
   const float scale = std::max(amax, quantizer.amax_floor) / static_cast<float>(largest(type));
+  if (stored == DType::e8m0) return std::max(power_of_two_at_or_above(scale), 0x1p-127f);
   return quantizer.rounding == ScaleRounding::power_of_two ? power_of_two_at_or_above(scale) : scale;
-}
-
-float scale_of(float amax, DType type, const Quantizer& quantizer, DType stored) noexcept {
-  if (stored != DType::e8m0) return scale_of(amax, type, quantizer);
-  const float scale = scale_of(amax, type, {quantizer.amax_floor, ScaleRounding::power_of_two});
-  return scale < 0x1p-127f ? 0x1p-127f : scale;
 }
 
 std::uint8_t quantize_one(float x, float scale, DType type) noexcept {

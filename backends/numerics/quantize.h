@@ -31,8 +31,9 @@ struct Quantizer {
   friend bool operator==(const Quantizer&, const Quantizer&) = default;
 };
 
-/// The scale of a group whose largest magnitude is `amax` (NaN where a member is NaN or infinite).
-float scale_of(float amax, DType type, const Quantizer& quantizer) noexcept;
+/// The scale of a group whose largest magnitude is `amax` (NaN where a member is NaN or infinite), where scales are
+/// stored as `stored`, f32 or e8m0.
+float scale_of(float amax, DType type, const Quantizer& quantizer, DType stored = DType::f32) noexcept;
 
 /// The code of x under the scale s: RNE(x / s), saturated. `type` is e4m3fn, e5m2 or i8 (its byte).
 std::uint8_t quantize_one(float x, float scale, DType type) noexcept;
@@ -46,9 +47,6 @@ struct QuantizedMatrix {
   void* scales = nullptr;         ///< Read where quantizer.given, else written.
   std::int64_t scale_ld = 0;
 };
-
-/// The scale of a group whose largest magnitude is `amax`, where scales are stored as `stored`, f32 or e8m0.
-float scale_of(float amax, DType type, const Quantizer& quantizer, DType stored) noexcept;
 
 /// Quantises x [rows, cols], of type f32, f16 or bf16 with leading dimension `ld`, with one scale for each block of
 /// `grid`. Under a scale that was given an infinity saturates, and only NaN becomes NaN. Throws std::invalid_argument
