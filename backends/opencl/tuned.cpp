@@ -45,9 +45,8 @@ bool takes_a_second_tile(std::int64_t rows, std::int64_t entry_m, std::int64_t m
 /// Whether an entry of this class, by name, is worth less than the caller allows; so is one of a class that this
 /// build does not know. No name is f32: of tables that were made before there were others.
 bool is_weaker(const std::string& entry, backend::AccuracyClass weakest) {
-  for (const auto known : {backend::AccuracyClass::f32, backend::AccuracyClass::tensor14})
-    if (entry == numerics::name_of(known)) return known > weakest;
-  return !entry.empty();
+  const auto known = numerics::parse_accuracy(entry);
+  return known ? *known > weakest : !entry.empty();
 }
 
 /// The tuning of a configuration, its missing tunables from the rule of thumb; empty where a name or value is
@@ -153,7 +152,7 @@ std::optional<Tuned> find_tuned(const tuned::Tables& tables, const SelectionCont
                                    problem.k,
                                    problem.expected_rows != 0
                                        ? static_cast<double>(problem.expected_rows)
-                                       : tuned::rows_per_active_expert(problem.m, problem.matrices)};
+                                       : tuned::rows_per_active_expert(problem.m, 1, problem.matrices)};
     const auto as = [&](std::int64_t width, bool down) {
       product.width = width;
       product.down = down;

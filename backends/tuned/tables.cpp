@@ -168,10 +168,6 @@ double rows_per_active_expert(std::int64_t tokens, std::int64_t top_k, std::int6
   return static_cast<double>(tokens) * k / hit;
 }
 
-double rows_per_active_expert(std::int64_t rows, std::int64_t experts) noexcept {
-  return rows_per_active_expert(rows, 1, experts);
-}
-
 std::vector<Tables::Found> Tables::find(const std::vector<std::string>& devices, std::int64_t m, std::int64_t n,
                                         std::int64_t k, std::string_view dtype, std::int64_t group_rows,
                                         std::int64_t group_cols) const {

@@ -100,11 +100,9 @@ inline constexpr double kFarthest = 4;
 inline constexpr std::int64_t kManyRows = 1024;
 
 /// The rows of an expert that gets any, where `tokens` tokens have `top_k` of `experts` each and all are as likely:
-/// T k over the number of experts that are hit, E (1 - (1 - k / E)^T).
+/// T k over the number of experts that are hit, E (1 - (1 - k / E)^T). Where only the rows of all experts are known,
+/// they are tokens that have one expert each.
 double rows_per_active_expert(std::int64_t tokens, std::int64_t top_k, std::int64_t experts) noexcept;
-
-/// The same where only the rows of all experts are known, each of which has chosen its expert by chance.
-double rows_per_active_expert(std::int64_t rows, std::int64_t experts) noexcept;
 
 /// Several tables, and the look-up over them.
 class Tables {

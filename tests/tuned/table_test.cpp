@@ -240,8 +240,8 @@ TEST(TunedExperts, RowsOfAnActiveExpert) {
   EXPECT_NEAR(rows_per_active_expert(4096, 8, 256), 128, 1e-6);   // every expert is hit
   EXPECT_NEAR(rows_per_active_expert(64, 8, 128), 4.065, 0.001);  // nearly every one
   EXPECT_EQ(rows_per_active_expert(0, 8, 128), 0);
-  EXPECT_DOUBLE_EQ(rows_per_active_expert(512, 1), 512);
-  EXPECT_NEAR(rows_per_active_expert(64, 32), 2.302, 0.001);  // 27.8 of 32 are hit
+  EXPECT_DOUBLE_EQ(rows_per_active_expert(512, 1, 1), 512);
+  EXPECT_NEAR(rows_per_active_expert(64, 1, 32), 2.302, 0.001);  // 27.8 of 32 are hit
 }
 
 /// Entries of ours for these tokens: rows of an expert, and a variant named by them.
