@@ -54,10 +54,10 @@ void multiply_plain(std::int64_t depth, const double* a, const double* b, double
   multiply<2, 2, 4>(depth, a, b, c, accumulate);
 }
 
-constexpr Microkernel kPlain{"f64x2", 4, 4, multiply_plain};
+constexpr Microkernel kPlain{4, 4, multiply_plain};
 #if defined(__x86_64__)
-constexpr Microkernel kAvx2{"f64x4", 6, 8, multiply_avx2};
-constexpr Microkernel kAvx512{"f64x8", 12, 16, multiply_avx512};
+constexpr Microkernel kAvx2{6, 8, multiply_avx2};
+constexpr Microkernel kAvx512{12, 16, multiply_avx512};
 #endif
 
 const Microkernel& choose() noexcept {

@@ -10,7 +10,6 @@ namespace ironcl::ironwood {
 /// Every product is exact in f64 (at most 24 + 7 significant bits), so a fused multiply-add and a multiplication
 /// followed by an addition round alike: all variants give the same bits.
 struct Microkernel {
-  const char* name;
   int mr, nr;
   void (*run)(std::int64_t depth, const double* a, const double* b, double* c, bool accumulate);
 };

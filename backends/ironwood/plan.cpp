@@ -149,24 +149,18 @@ std::optional<Refusal> check_modes(const Plan& plan, const PlanRequest& request)
                    "mode {} with kernel blocks {},{},{} and Q = {}: aligned means B = O = I = Q, large means not",
                    name_of(*request.mode), plan.blocks.b, plan.blocks.o, plan.blocks.i, plan.problem.q);
   }
-  if (!plan.save_acc && grid[2] > 1) {
-    return Refusal(Reason::option,
-                   "save_acc off with {} steps along K: partial sums need the accumulator; I = {} makes one "
-                   "step",
-                   grid[2], round_up(plan.problem.k, plan.blocks.i));
-  }
+  const auto needs_one_step = [&](std::string_view option, std::string_view why) {
+    return Refusal(Reason::option, "{} with {} steps along K: {}; I = {} makes one step", option, grid[2], why,
+                   round_up(plan.problem.k, plan.blocks.i));
+  };
+  if (!plan.save_acc && grid[2] > 1) return needs_one_step("save_acc off", "partial sums need the accumulator");
   if (plan.save_x_q && !plan.problem.quantizes_x()) {
     return Refusal(Reason::option, "save_x_q on, and x is not quantised in the kernel; leave it auto");
   }
   if (plan.save_x_q && plan.problem.grouped()) {
     return Refusal(Reason::option, "save_x_q on in a grouped problem: the next step has another block of x");
   }
-  if (plan.save_x_q && grid[2] > 1) {
-    return Refusal(Reason::option,
-                   "save_x_q on with {} steps along K: the next step has another block of x; I = {} makes one "
-                   "step",
-                   grid[2], round_up(plan.problem.k, plan.blocks.i));
-  }
+  if (plan.save_x_q && grid[2] > 1) return needs_one_step("save_x_q on", "the next step has another block of x");
   return std::nullopt;
 }
 
