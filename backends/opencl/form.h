@@ -57,16 +57,14 @@ inline HeldScales held_scales(const WeightForm& form, const WeightExtent& extent
 
 using WeightFormPtr = std::shared_ptr<const WeightForm>;
 
-inline bool same_form(const WeightForm& a, const WeightForm& b) { return &a == &b || a.name() == b.name(); }
-
 /// How A lies as a kernel reads it, and the steps that bring it there.
 class ActivationForm {
  public:
   virtual ~ActivationForm() = default;
   /// With every number in it: "tiles_m12_k16_f32".
   virtual std::string name() const = 0;
-  /// True where the kernel reads this operand as it is.
-  virtual bool takes(const Operand& a, const PlanContext& plan) const = 0;
+  /// True where the kernel reads this operand as it is. By default nobody hands over what only a step makes.
+  virtual bool takes(const Operand&, const PlanContext&) const { return false; }
   /// True where the kernel quantises these floats itself, as it reads them.
   virtual bool takes_floats(const Operand&, const PlanContext&) const { return false; }
   /// True where the step that fills this form schedules the rows of a grouped problem, too (cl/schedule_rows.cl).
@@ -81,13 +79,6 @@ class ActivationForm {
 /// Whether the scale groups of a quantised operand are K blocks of 128.
 inline bool is_one_k_block(const numerics::ScaleGrid& grid, std::int64_t k) {
   return grid.group_cols == 128 || (k <= 128 && grid.group_cols == 0);
-}
-
-/// Whether a kernel can quantise these floats itself, K group by K group of the rows as they lie.
-inline bool takes_floats_of_k_groups(const Operand& x, const PlanContext& plan) {
-  const numerics::ScaleGrid& grid = plan.problem.a_scale.grid;
-  return numerics::is_float(x.element) && !plan.problem.grouped() && !x.gathered && grid.group_rows == 1 &&
-         grid.group_cols == plan.problem.k_group;
 }
 
 using ActivationFormPtr = std::shared_ptr<const ActivationForm>;

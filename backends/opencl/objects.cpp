@@ -10,12 +10,16 @@ namespace ironcl::opencl {
 using backend::Error;
 using backend::Status;
 
+void expect_room(const Features& f, std::string_view what, std::uint64_t bytes) {
+  if (bytes > f.max_buffer_bytes) {
+    throw Error(Status::out_of_device_memory, "{} of {} bytes: {} takes at most {} in one buffer", what, bytes,
+                f.name, f.max_buffer_bytes);
+  }
+}
+
 Buffer::Buffer(ContextPtr context, std::uint64_t size) : context_(std::move(context)), size_(size) {
   const Features& f = context_->features;
-  if (size > f.max_buffer_bytes) {
-    throw Error(Status::out_of_device_memory, "a buffer of {} bytes: {} takes at most {} in one buffer", size, f.name,
-                f.max_buffer_bytes);
-  }
+  expect_room(f, "a buffer", size);
   memory_ = guarded("a buffer of " + std::to_string(size) + " bytes on " + f.name, [&] {
     return cl::Buffer(context_->context, CL_MEM_READ_WRITE, std::max<std::uint64_t>(size, 1));
   });

@@ -29,6 +29,9 @@ class Buffer final : public backend::Buffer {
   cl::Buffer memory_;
 };
 
+/// Throws out_of_device_memory where one buffer of the device cannot hold `bytes`; `what` names it.
+void expect_room(const Features& features, std::string_view what, std::uint64_t bytes);
+
 /// Host memory that stays mapped. Commands cannot name it.
 class PinnedHost final : public backend::Buffer {
  public:

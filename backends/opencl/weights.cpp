@@ -1,6 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/weights.h"
 
+#include <sys/mman.h>
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -11,11 +14,6 @@
 
 #include "backends/numerics/casts.h"
 
-#if defined(__linux__)
-#include <sys/mman.h>
-#include <unistd.h>
-#endif
-
 namespace ironcl::opencl {
 
 using backend::Error;
@@ -23,7 +21,6 @@ using backend::Status;
 
 namespace {
 
-#if defined(__linux__)
 /// Memory of the system's own, given back with this.
 struct Mapping {
   Mapping(void* at, std::uint64_t bytes) : first(at), size(bytes) {}
@@ -33,14 +30,12 @@ struct Mapping {
   void* first;
   std::uint64_t size;
 };
-#endif
 
 constexpr std::uint64_t kLargePage = std::uint64_t{2} << 20;
 
 /// A buffer in large pages of the system, where host and device share memory and it has some: weights, which are read
 /// once from end to end, are read faster so (docs/performance/cpu-experts.md). Without them, one of the driver's.
 cl::Buffer in_large_pages(const Context& context, std::uint64_t bytes) {
-#if defined(__linux__) && defined(MADV_HUGEPAGE)
   const Features& f = context.features;
   if (f.unified_memory && f.prefers_vectors() && bytes >= kLargePage) {
     // Mapped with room to begin at a large page; what lies before and behind goes back.
@@ -61,7 +56,6 @@ cl::Buffer in_large_pages(const Context& context, std::uint64_t bytes) {
       return buffer;
     }
   }
-#endif
   return cl::Buffer(context.context, CL_MEM_READ_ONLY, bytes);
 }
 
@@ -187,15 +181,10 @@ std::vector<std::uint8_t> Weights::column_scales(std::int64_t matrix, const std:
 }
 
 void Weights::fill(const std::uint8_t* codes, std::int64_t ld) {
-  const auto check = [&](std::uint64_t bytes) {
-    if (bytes > context_->features.max_buffer_bytes) {
-      throw Error(Status::out_of_device_memory, "weights of {} bytes: {} takes at most {} in one buffer", bytes,
-                  context_->features.name, context_->features.max_buffer_bytes);
-    }
-  };
   const std::uint64_t bytes = extent_.code_bytes.bytes(), all = (extent_.code_bytes * matrices_).bytes();
-  check(all);
-  check((numerics::Size(static_cast<std::int64_t>(scale_bytes_)) * matrices_).bytes());
+  expect_room(context_->features, "weights", all);
+  expect_room(context_->features, "weights",
+              (numerics::Size(static_cast<std::int64_t>(scale_bytes_)) * matrices_).bytes());
   guarded("weights of " + std::to_string(all) + " bytes", [&] {
     const cl::CommandQueue queue(context_->context, context_->device);
     memory_ = {in_large_pages(*context_, all),
@@ -218,7 +207,7 @@ void Weights::fill(const std::uint8_t* codes, std::int64_t ld) {
 }
 
 const DeviceWeights& Weights::in(const WeightForm& form) const {
-  if (!same_form(*form_, form)) {
+  if (form_.get() != &form && form_->name() != form.name()) {
     throw Error(Status::invalid_argument,
                 "the weights are prepared as {}, this plan reads {}; prepare them with this plan (the plan of "
                 "weights_desc)",

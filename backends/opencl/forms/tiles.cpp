@@ -20,10 +20,11 @@ class Tiles final : public ActivationForm {
     return fmt::format("tiles_m{}_k16_pad{}_{}", rows_, k_unit_, element);
   }
 
-  bool takes(const Operand&, const PlanContext&) const override { return false; }  // Nobody hands over tiles.
-
+  /// K group by K group of the rows as they lie.
   bool takes_floats(const Operand& x, const PlanContext& plan) const override {
-    return floats_ && takes_floats_of_k_groups(x, plan);
+    const numerics::ScaleGrid& grid = plan.problem.a_scale.grid;
+    return floats_ && numerics::is_float(x.element) && !plan.problem.grouped() && !x.gathered &&
+           grid.group_rows == 1 && grid.group_cols == plan.problem.k_group;
   }
 
   StepResult quantize(const Operand& x, const PlanContext& plan) const override {

@@ -14,8 +14,6 @@ class Tokens final : public ActivationForm {
 
   std::string name() const override { return f16_ ? "tokens_m64_k128_f16_swizzled" : "tokens_m64_k128_swizzled"; }
 
-  bool takes(const Operand&, const PlanContext&) const override { return false; }  // Nobody hands them over so.
-
   bool schedules(const PlanContext& plan) const override { return token_steps_schedule(plan); }
 
   StepResult quantize(const Operand& x, const PlanContext& plan) const override {
