@@ -21,23 +21,21 @@ using uint = cl_uint;
 using ulong = cl_ulong;
 }  // namespace argument_types
 
-#define IRONCL_VALUE_NAME(type, name) name
-#define IRONCL_BUFFER_NAME(type, name) name
+#define IRONCL_ONE_NAME(type, name) name
 #define IRONCL_MEMORY_NAME(type, name, at) name, at
-#define IRONCL_LOCAL_NAME(type, name) name
 #define IRONCL_VALUE_TYPE(type, name) type
 #define IRONCL_BUFFER_TYPE(type, name) cl::Buffer
 #define IRONCL_MEMORY_TYPE(type, name, at) Memory, cl_ulong
 #define IRONCL_LOCAL_TYPE(type, name) cl::LocalSpaceArg
 /// An enumeration of the names of LIST, in the order of the parameters.
-#define IRONCL_ARGUMENTS(Name, LIST)                                                                                \
-  enum class Name : cl_uint { LIST(IRONCL_VALUE_NAME, IRONCL_BUFFER_NAME, IRONCL_MEMORY_NAME, IRONCL_LOCAL_NAME) }; \
-  namespace argument_types {                                                                                        \
-  using Of##Name = std::tuple<LIST(IRONCL_VALUE_TYPE, IRONCL_BUFFER_TYPE, IRONCL_MEMORY_TYPE, IRONCL_LOCAL_TYPE)>;  \
-  }                                                                                                                 \
-  template <>                                                                                                       \
-  struct ArgumentTypes<Name> {                                                                                      \
-    using type = argument_types::Of##Name;                                                                          \
+#define IRONCL_ARGUMENTS(Name, LIST)                                                                               \
+  enum class Name : cl_uint { LIST(IRONCL_ONE_NAME, IRONCL_ONE_NAME, IRONCL_MEMORY_NAME, IRONCL_ONE_NAME) };       \
+  namespace argument_types {                                                                                       \
+  using Of##Name = std::tuple<LIST(IRONCL_VALUE_TYPE, IRONCL_BUFFER_TYPE, IRONCL_MEMORY_TYPE, IRONCL_LOCAL_TYPE)>; \
+  }                                                                                                                \
+  template <>                                                                                                      \
+  struct ArgumentTypes<Name> {                                                                                     \
+    using type = argument_types::Of##Name;                                                                         \
   };
 
 IRONCL_ARGUMENTS(GemmArg, GEMM_LIST)

@@ -126,14 +126,12 @@ std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
     Choice choice;
     const backend::Support support = choose(context()->selection(), *desc, &choice, context_->tuned.get());
     if (support.reason != backend::Reason::none) throw Error(Status::unsupported, support.text);
-    boost::json::object tuning;
-    for (const auto& [name, value] : choice.tuning) tuning[name] = value;
     boost::json::array passed_over;
     for (const PassedOver& other : choice.passed_over)
       passed_over.push_back(boost::json::object{{"variant", other.variant}, {"why", other.refusal.text}});
     return boost::json::serialize(boost::json::object{{"variant", choice.variant->name},
                                                       {"group", choice.problem.k_group},
-                                                      {"tuning", tuning},
+                                                      {"tuning", boost::json::value_from(choice.tuning)},
                                                       {"source", choice.source},
                                                       {"passed_over", passed_over}});
   }

@@ -40,10 +40,4 @@ std::string processor_identity();
 /// Bytes in which these units take an element of A and of B: 2 of a bf16, or 1 where codes of `p` are integers.
 std::int64_t bytes_of_element(const Problem& p);
 
-/// What these units multiply: bf16, which holds every code of fp8, by bf16; and i8 by i8.
-inline std::vector<Products> narrow_products() {
-  using backend::DType;
-  return {{{DType::e4m3fn, DType::e5m2, DType::bf16}, {DType::e4m3fn, DType::e5m2}}, {{DType::i8}, {DType::i8}}};
-}
-
 }  // namespace ironcl::opencl

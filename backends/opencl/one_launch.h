@@ -118,7 +118,10 @@ inline Variant variant_of_panels(std::string name, std::string summary) {
 /// The same for the units of matrix_unit.h, which a process is tried for that may end over it.
 inline Variant variant_of_narrow_units(std::string name, std::string summary) {
   Variant v = variant_of_panels(std::move(name), std::move(summary));
-  v.products = narrow_products();
+  // bf16, which holds every code of fp8, by bf16; and i8 by i8.
+  v.products = fp8_codes();
+  v.products.front().a.push_back(backend::DType::bf16);
+  v.products.push_back(integer_codes().front());
   v.needs = [](const Features& f, const Problem&) -> std::optional<Refusal> {
     if (f.dot_products_why_not.empty()) return std::nullopt;
     return Refusal{backend::Reason::device_feature, f.dot_products_why_not};
