@@ -172,29 +172,27 @@ std::vector<Tables::Found> Tables::find(const std::vector<std::string>& devices,
                                         std::int64_t k, std::string_view dtype, std::int64_t group_rows,
                                         std::int64_t group_cols) const {
   std::vector<Found> choices;
-  const auto take_from = [&](const Key& key, const Table& table) {
+  const auto take_from = [&](std::map<Key, Table>::const_iterator at) {
     std::int64_t found = 0;
-    const boost::json::object* entry = table.nearest(m, &found);
+    const boost::json::object* entry = at != tables_.end() ? at->second.nearest(m, &found) : nullptr;
     if (entry == nullptr) return;
     if (ratio(found, m) <= kFarthest || (found >= kManyRows && found < m))
-      choices.push_back({entry_of(*entry), file_name(key) + ": M=" + std::to_string(found), found});
+      choices.push_back({entry_of(*entry), file_name(at->first) + ": M=" + std::to_string(found), found});
   };
   for (const std::string& device : devices) {
     const Key exact{n, k, device, std::string(dtype), group_rows, group_cols};
-    const auto at = tables_.find(exact);
-    if (at != tables_.end()) take_from(at->first, at->second);
-    const Key* near_key = nullptr;
-    const Table* near_table = nullptr;
+    take_from(tables_.find(exact));
+    auto near = tables_.end();
     double near_distance = std::numeric_limits<double>::infinity();
-    for (const auto& [key, table] : tables_) {
+    for (auto at = tables_.begin(); at != tables_.end(); ++at) {
+      const Key& key = at->first;
       if (key.experts != 0 || key == exact || !is_for(key, device, dtype, group_rows, group_cols)) continue;
       const double d = ratio(key.n, n) * ratio(key.k, k);
       if (d >= near_distance || d > kFarthest) continue;
       near_distance = d;
-      near_key = &key;
-      near_table = &table;
+      near = at;
     }
-    if (near_table != nullptr) take_from(*near_key, *near_table);
+    take_from(near);
   }
   return choices;
 }
