@@ -389,13 +389,13 @@ bool may_drop(std::vector<backend::Place> dropped, const Layer& layer,
   return true;
 }
 
-/// The call at `at`, where it is of such an operation; else null.
+/// The call at `at` with its arguments, where it is of such an operation; else nulls.
 template <class Operation, class Args>
-const Operation* operation_at(const std::vector<backend::RecordedCall>& calls, std::size_t at, const Args** args) {
+std::pair<const Operation*, const Args*> operation_at(const std::vector<backend::RecordedCall>& calls,
+                                                      std::size_t at) {
   const auto* recorded = at < calls.size() ? std::get_if<backend::Recorded<Args>>(&calls[at]) : nullptr;
-  if (recorded == nullptr) return nullptr;
-  *args = &recorded->args;
-  return dynamic_cast<const Operation*>(recorded->operation.get());
+  if (recorded == nullptr) return {};
+  return {dynamic_cast<const Operation*>(recorded->operation.get()), &recorded->args};
 }
 
 }  // namespace
@@ -403,17 +403,13 @@ const Operation* operation_at(const std::vector<backend::RecordedCall>& calls, s
 std::shared_ptr<backend::Sequence> fuse_experts(const ContextPtr& context, std::vector<backend::RecordedCall> calls) {
   std::string variant;
   for (std::size_t at = 0; context->features.ptx_sm_90 && at < calls.size(); ++at) {
-    const backend::RouteArgs* routed = nullptr;
-    const backend::QuantizeArgs* quantised = nullptr;
-    const backend::CombineArgs* combined = nullptr;
-    const auto* route = operation_at<DescribedRoute>(calls, at, &routed);
+    const auto [route, routed] = operation_at<DescribedRoute, backend::RouteArgs>(calls, at);
     if (route == nullptr) continue;
-    const auto* quantiser = operation_at<DescribedQuantize>(calls, at + 1, &quantised);
+    const auto [quantiser, quantised] = operation_at<DescribedQuantize, backend::QuantizeArgs>(calls, at + 1);
     const std::size_t first = at + (quantiser != nullptr ? 2 : 1);
     const auto mlp_at = [&](std::size_t i) -> std::optional<Mlp> {
-      const backend::GemmArgs *up_args = nullptr, *down_args = nullptr;
-      const auto* up = operation_at<Gemm>(calls, i, &up_args);
-      const auto* down = operation_at<Gemm>(calls, i + 1, &down_args);
+      const auto [up, up_args] = operation_at<Gemm, backend::GemmArgs>(calls, i);
+      const auto [down, down_args] = operation_at<Gemm, backend::GemmArgs>(calls, i + 1);
       if (up == nullptr || down == nullptr) return std::nullopt;
       return Mlp{Product(*up, *up_args), Product(*down, *down_args)};
     };
@@ -423,7 +419,7 @@ std::shared_ptr<backend::Sequence> fuse_experts(const ContextPtr& context, std::
     while (last < calls.size() && !std::holds_alternative<backend::Recorded<backend::CombineArgs>>(calls[last]))
       ++last;
     const auto experts = mlp_at(first);
-    const auto* combine = operation_at<DescribedCombine>(calls, last, &combined);
+    const auto [combine, combined] = operation_at<DescribedCombine, backend::CombineArgs>(calls, last);
     if (!experts || combine == nullptr || combined->tokens == 0) continue;
     Layer layer{route->desc(),   *routed,  quantiser,
                 quantised,       *experts, last == first + 4 ? mlp_at(first + 2) : std::nullopt,
