@@ -39,16 +39,13 @@ std::int64_t rows_of_a(const Problem& p, const GemmArgs& args) noexcept {
 
 /// The row of A for each row of the problem that is computed (0 for the others), clamped; empty without a gather.
 std::vector<std::int32_t> gather_of(const Problem& p, const GemmArgs& args, std::span<const MatrixRows> dealt) {
-  std::vector<std::int32_t> index;
-  const std::byte* const given = address_of(args.a_index);
-  if (given == nullptr) return index;
-  index.resize(static_cast<std::size_t>(rows_of(p, args)));
+  const auto given = numbers<const std::int32_t>(args.a_index, rows_of(p, args));
+  if (given.empty()) return {};
+  std::vector<std::int32_t> index(given.size());
   for (const MatrixRows& own : dealt) {
     for (std::int64_t row = own.first; row < own.first + own.rows; ++row) {
-      std::int32_t at = 0;
-      std::memcpy(&at, given + row * 4, sizeof(at));
-      index[static_cast<std::size_t>(row)] =
-          static_cast<std::int32_t>(std::clamp<std::int64_t>(at, 0, args.a_rows - 1));
+      const auto at = static_cast<std::size_t>(row);
+      index[at] = static_cast<std::int32_t>(std::clamp<std::int64_t>(given[at], 0, args.a_rows - 1));
     }
   }
   return index;
@@ -139,8 +136,8 @@ double PlannedGemm::run(const GemmArgs& args) const {
   const Problem& p = plan_.problem;
   if (args.m == 0) return 0;
   // Whose rows are whose, read from the device's memory now.
-  const auto* const counts = reinterpret_cast<const std::int32_t*>(address_of(args.matrix_rows));
-  const std::vector<MatrixRows> dealt = deal_rows(p.grouping, args.m, {counts, static_cast<std::size_t>(p.matrices)});
+  const std::vector<MatrixRows> dealt =
+      deal_rows(p.grouping, args.m, numbers<const std::int32_t>(args.matrix_rows, p.matrices));
   if (p.d_later == DType::none) return multiply(args, dealt, address_of(args.d), p.ldd * size_of(p.d));
   std::vector<float> d(static_cast<std::size_t>(numerics::checked_mul(rows_of(p, args), p.n)));
   double time_ns = multiply(args, dealt, reinterpret_cast<std::byte*>(d.data()), p.n * size_of(p.d));

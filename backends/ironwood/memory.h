@@ -4,6 +4,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -31,6 +32,12 @@ class HostBuffer final : public backend::Buffer {
 
 /// Where a span begins, of this backend and as long as it must be, which the adapter has checked; null where absent.
 std::byte* address_of(const backend::Span& span);
+
+/// `count` numbers of the device's memory; none where the span is absent.
+template <class T>
+std::span<T> numbers(const backend::Span& span, std::int64_t count) {
+  return {reinterpret_cast<T*>(address_of(span)), static_cast<std::size_t>(span ? count : 0)};
+}
 
 /// Scales of any type to the f32 array that the kernels read (plan.h, ScaleLayout): row-major [rows, cols] in groups,
 /// transposed where there is one scale a row. `ld` in elements.

@@ -200,17 +200,12 @@ json::object chrome_trace(const Timeline& timeline, const Machine& machine, cons
                     {"pid", 0},
                     {"name", "process_name"},
                     {"args", {{"name", fmt::format("{} TensorCore, modelled", machine.tpu->name)}}}});
+  const auto say_of_thread = [&](int thread, const char* name, json::object args) {
+    events.push_back({{"ph", "M"}, {"pid", 0}, {"tid", thread}, {"name", name}, {"args", std::move(args)}});
+  };
   for (std::size_t i = 0; i < timeline.tracks.size(); ++i) {
-    events.push_back({{"ph", "M"},
-                      {"pid", 0},
-                      {"tid", place[i]},
-                      {"name", "thread_name"},
-                      {"args", {{"name", timeline.tracks[i]}}}});
-    events.push_back({{"ph", "M"},
-                      {"pid", 0},
-                      {"tid", place[i]},
-                      {"name", "thread_sort_index"},
-                      {"args", {{"sort_index", place[i]}}}});
+    say_of_thread(place[i], "thread_name", {{"name", timeline.tracks[i]}});
+    say_of_thread(place[i], "thread_sort_index", {{"sort_index", place[i]}});
   }
   for (const TimelineSpan& span : timeline.spans) {
     json::object args{{"step", span.step}};

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstring>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -23,12 +24,6 @@ using backend::Error;
 using backend::Status;
 using numerics::DType;
 using numerics::size_of;
-
-/// `count` numbers of the device's memory; none where the span is absent.
-template <class T>
-std::span<T> numbers(const backend::Span& span, std::int64_t count) {
-  return {reinterpret_cast<T*>(address_of(span)), static_cast<std::size_t>(span ? count : 0)};
-}
 
 void check_extent(std::int64_t rows, std::int64_t ld, const char* what) {
   if (rows > 0 && ld > kMostElements / rows) {
@@ -51,23 +46,18 @@ std::span<float> row_of(std::vector<float>& row, DType type, const std::byte* da
 }
 
 /// An operation out of a step, which runs on the arguments of a call and returns its modelled time.
-template <class Args, class Step>
+template <class Args>
 class StepOperation final : public backend::Operation<Args> {
  public:
-  explicit StepOperation(Step step) : step_(std::move(step)) {}
+  explicit StepOperation(std::function<double(const Args&)> step) : step_(std::move(step)) {}
   std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue, const Args& args) override {
     return dynamic_cast<ModelQueue&>(*queue).run(
         args.wait, [&] { return step_(args); }, args.wants_event);
   }
 
  private:
-  Step step_;
+  std::function<double(const Args&)> step_;
 };
-
-template <class Args, class Step>
-std::shared_ptr<backend::Operation<Args>> operation(Step step) {
-  return std::make_shared<StepOperation<Args, Step>>(std::move(step));
-}
 
 }  // namespace
 
@@ -79,23 +69,24 @@ double quantizing_ns(const Machine& machine, std::int64_t rows, std::int64_t col
 
 std::shared_ptr<backend::Quantize> make_quantize(const backend::QuantizeDesc& d, const Machine& machine) {
   check_extent(d.rows, std::max({d.x_ld, d.code_ld, d.scale.ld}), "X");
-  return operation<backend::QuantizeArgs>([d, machine](const backend::QuantizeArgs& args) -> double {
-    if (args.rows == 0) return 0;
-    numerics::quantize(d.x, address_of(args.x), args.rows, d.cols, d.x_ld, d.scale.grid, d.quantizer,
-                       {.type = d.code,
-                        .codes = address_of(args.codes),
-                        .ld = d.code_ld,
-                        .scale_type = d.scale.dtype,
-                        .scales = address_of(args.scales),
-                        .scale_ld = d.scale.ld});
-    return quantizing_ns(machine, args.rows, d.cols, d.x, d.code, d.scale);
-  });
+  return std::make_shared<StepOperation<backend::QuantizeArgs>>(
+      [d, machine](const backend::QuantizeArgs& args) -> double {
+        if (args.rows == 0) return 0;
+        numerics::quantize(d.x, address_of(args.x), args.rows, d.cols, d.x_ld, d.scale.grid, d.quantizer,
+                           {.type = d.code,
+                            .codes = address_of(args.codes),
+                            .ld = d.code_ld,
+                            .scale_type = d.scale.dtype,
+                            .scales = address_of(args.scales),
+                            .scale_ld = d.scale.ld});
+        return quantizing_ns(machine, args.rows, d.cols, d.x, d.code, d.scale);
+      });
 }
 
 std::shared_ptr<backend::Route> make_route(const backend::RouteDesc& d, const Machine& machine) {
   check_extent(d.tokens, std::max(d.logits_ld, d.top_k), "logits");
   check_extent(d.local_experts, d.capacity, "rows of experts");
-  return operation<backend::RouteArgs>([d, machine](const backend::RouteArgs& args) -> double {
+  return std::make_shared<StepOperation<backend::RouteArgs>>([d, machine](const backend::RouteArgs& args) -> double {
     const auto counts = numbers<std::int32_t>(args.matrix_rows, d.local_experts);
     std::fill(counts.begin(), counts.end(), 0);
     if (args.tokens == 0) return 0;
@@ -128,41 +119,44 @@ std::shared_ptr<backend::Activate> make_activate(const backend::ActivateDesc& d,
   const std::int64_t matrices = d.grouping == backend::Grouping::masked ? d.matrices : 1;
   check_extent(matrices, d.rows, "rows of matrices");
   check_extent(matrices * d.rows, std::max({d.gate_ld, d.up_ld, d.y_ld, d.scale.ld, d.cols}), "an activation");
-  return operation<backend::ActivateArgs>([d, machine](const backend::ActivateArgs& args) -> double {
-    if (args.rows == 0 || d.cols == 0) return 0;
-    const bool quantises = numerics::is_quantized(d.y);
-    const std::int64_t scale_cols = d.scale.grid.scale_cols(d.cols);
-    const std::byte *from_gate = address_of(args.gate), *from_up = address_of(args.up);
-    std::byte *to_y = address_of(args.y), *to_scales = address_of(args.scales);
-    const auto counts = numbers<const std::int32_t>(args.matrix_rows, d.matrices);
-    const auto cols = static_cast<std::size_t>(d.cols);
-    std::vector<float> gate(cols), up(cols), scales(quantises ? static_cast<std::size_t>(scale_cols) : 0);
-    std::int64_t rows = 0;
-    for (const MatrixRows& own : deal_rows(d.grouping, args.rows, counts)) {
-      rows += own.rows;
-      for (std::int64_t row = own.first; row < own.first + own.rows; ++row) {
-        row_of(gate, d.x, from_gate + row * d.gate_ld * size_of(d.x));
-        row_of(up, d.x, from_up + row * d.up_ld * size_of(d.x));
-        for (std::size_t i = 0; i < cols; ++i) gate[i] = numerics::activate(d.activation, gate[i], up[i], d.limit);
-        std::byte* y = to_y + row * d.y_ld * size_of(d.y);
-        if (!quantises) {
-          numerics::encode(d.y, std::span<const float>(gate), y);
-          continue;
+  return std::make_shared<StepOperation<backend::ActivateArgs>>(
+      [d, machine](const backend::ActivateArgs& args) -> double {
+        if (args.rows == 0 || d.cols == 0) return 0;
+        const bool quantises = numerics::is_quantized(d.y);
+        const std::int64_t scale_cols = d.scale.grid.scale_cols(d.cols);
+        const std::byte *from_gate = address_of(args.gate), *from_up = address_of(args.up);
+        std::byte *to_y = address_of(args.y), *to_scales = address_of(args.scales);
+        const auto counts = numbers<const std::int32_t>(args.matrix_rows, d.matrices);
+        const auto cols = static_cast<std::size_t>(d.cols);
+        std::vector<float> gate(cols), up(cols), scales(quantises ? static_cast<std::size_t>(scale_cols) : 0);
+        std::int64_t rows = 0;
+        for (const MatrixRows& own : deal_rows(d.grouping, args.rows, counts)) {
+          rows += own.rows;
+          for (std::int64_t row = own.first; row < own.first + own.rows; ++row) {
+            row_of(gate, d.x, from_gate + row * d.gate_ld * size_of(d.x));
+            row_of(up, d.x, from_up + row * d.up_ld * size_of(d.x));
+            for (std::size_t i = 0; i < cols; ++i)
+              gate[i] = numerics::activate(d.activation, gate[i], up[i], d.limit);
+            std::byte* y = to_y + row * d.y_ld * size_of(d.y);
+            if (!quantises) {
+              numerics::encode(d.y, std::span<const float>(gate), y);
+              continue;
+            }
+            numerics::quantize(DType::f32, gate.data(), 1, d.cols, d.cols, d.y, d.scale.grid, d.quantizer,
+                               {reinterpret_cast<std::uint8_t*>(y), cols}, scales);
+            std::memcpy(to_scales + row * d.scale.ld * 4, scales.data(), scales.size() * sizeof(float));
+          }
         }
-        numerics::quantize(DType::f32, gate.data(), 1, d.cols, d.cols, d.y, d.scale.grid, d.quantizer,
-                           {reinterpret_cast<std::uint8_t*>(y), cols}, scales);
-        std::memcpy(to_scales + row * d.scale.ld * 4, scales.data(), scales.size() * sizeof(float));
-      }
-    }
-    return time_of(machine, 2 * bytes_of(rows, d.cols, d.x) + bytes_of(rows, d.cols, d.y) +
-                                (quantises ? bytes_of(rows, scale_cols, DType::f32) : 0));
-  });
+        return time_of(machine, 2 * bytes_of(rows, d.cols, d.x) + bytes_of(rows, d.cols, d.y) +
+                                    (quantises ? bytes_of(rows, scale_cols, DType::f32) : 0));
+      });
 }
 
 std::shared_ptr<backend::Combine> make_combine(const backend::CombineDesc& d, const Machine& machine) {
   check_extent(d.rows, d.x_ld, "X");
   check_extent(d.tokens, std::max({d.add_ld, d.y_ld, d.cols, d.top_k}), "Y");
-  return operation<backend::CombineArgs>([d, machine](const backend::CombineArgs& args) -> double {
+  return std::make_shared<StepOperation<backend::CombineArgs>>([d,
+                                                                machine](const backend::CombineArgs& args) -> double {
     if (args.tokens == 0 || d.cols == 0) return 0;
     const std::byte* from_x = address_of(args.x);
     const std::byte* from_add = address_of(args.add);
