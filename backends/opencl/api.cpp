@@ -9,21 +9,16 @@ namespace {
 
 using backend::Status;
 
-struct Named {
-  cl_int code;
-  const char* name;
-};
-
 #define IRONCL_NAME(code) {code, #code},
-constexpr Named kNames[] = {IRONCL_NAME(CL_SUCCESS)
-                                IRONCL_OPENCL_ERRORS(IRONCL_NAME){-1001, "CL_PLATFORM_NOT_FOUND_KHR"}};
+constexpr std::pair<cl_int, const char*> kNames[] = {
+    IRONCL_NAME(CL_SUCCESS) IRONCL_OPENCL_ERRORS(IRONCL_NAME){-1001, "CL_PLATFORM_NOT_FOUND_KHR"}};
 #undef IRONCL_NAME
 
 }  // namespace
 
 std::string error_name(cl_int code) {
-  for (const Named& one : kNames)
-    if (one.code == code) return one.name;
+  for (const auto& [known, name] : kNames)
+    if (known == code) return name;
   return "OpenCL error " + std::to_string(code);
 }
 

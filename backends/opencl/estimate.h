@@ -37,8 +37,7 @@ inline double launch_ns(const Features& f) { return 8000 + 3000.0 * f.compute_un
 
 /// Rounds that `work_groups` take on the units of a device, one to a unit.
 inline double rounds(std::int64_t work_groups, const Features& f) {
-  const std::int64_t whole = numerics::ceil_div(work_groups, f.compute_units);
-  return whole;
+  return static_cast<double>(numerics::ceil_div(work_groups, f.compute_units));
 }
 
 }  // namespace ironcl::opencl

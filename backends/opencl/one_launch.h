@@ -19,6 +19,32 @@ inline const std::vector<int> kBlocksN{32, 64, 96, 128, 192, 256, 288, 384};
 
 inline std::int64_t rows_of_block(const Tuning& t) { return t["block_m"] * t["tile_m"]; }
 
+/// `of` with the blocks of the least cost among those that fit, as wide as groups of D ask for, and no higher than so
+/// many tiles: higher ones make the same blocks in more memory.
+template <class Fits, class Cost>
+Tuning cheapest_blocks(const Tuning& of, const Problem& p, std::int64_t tiles, Fits&& fits, Cost&& cost) {
+  const int narrowest = width_for_d(p, kBlocksN);
+  Tuning best = of, candidate = of;
+  best["block_m"] = 1;
+  best["block_n"] = narrowest;
+  double least = 0;
+  for (const int block_n : kBlocksN) {
+    if (block_n % narrowest != 0) continue;
+    candidate["block_n"] = block_n;
+    for (const int block_m : kBlocksM) {
+      candidate["block_m"] = block_m;
+      if (!fits(candidate)) break;
+      const double here = cost(candidate);
+      if (least == 0 || here < least) {
+        least = here;
+        best = candidate;
+      }
+      if (block_m >= tiles) break;
+    }
+  }
+  return best;
+}
+
 /// How such a kernel cuts D and k.
 struct OneLaunch {
   std::int64_t tile_rows = 1;  ///< Rows of a tile of A: TILE_ROWS.

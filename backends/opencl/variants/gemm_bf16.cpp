@@ -64,30 +64,15 @@ double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
 
 /// The best blocks of tiles of that height.
 Tuning blocks_for(int tile_m, const Features& f, const Problem& p) {
-  const std::int64_t tiles = row_tiles(p, std::int64_t{tile_m});
-  const int narrowest = width_for_d(p, kBlocksN);
-  Tuning best{{"tile_m", tile_m}, {"block_m", 1}, {"block_n", narrowest}, {"floats", 0}};
-  Tuning candidate = best;
-  double best_ns = estimate_ns(best, p, f);
-  for (const int block_n : kBlocksN) {
-    if (block_n % narrowest != 0) continue;
-    candidate["block_n"] = block_n;
-    for (const int block_m : kBlocksM) {
-      candidate["block_m"] = block_m;
-      const auto a_bytes = (rows_of_block(candidate) * p.k_group * bytes_of_element(p));
-      if (local_bytes(candidate, p) > f.local_bytes) break;
-      // The slots, the totals and the rows of A in use and to come stay near a core.
-      if ((local_bytes(candidate, p) + 2 * a_bytes) > 0.45 * f.near_bytes()) break;
-      const double ns = estimate_ns(candidate, p, f);
-      if (ns < best_ns) {
-        best_ns = ns;
-        best = candidate;
-      }
-      // Higher ones make the same blocks in more memory; the matrices of a grouped problem may have more rows.
-      if (block_m >= tiles && p.mean_rows_per_expert == 0) break;
-    }
-  }
-  return best;
+  // The matrices of a grouped problem may have more rows.
+  const std::int64_t tiles = p.mean_rows_per_expert == 0 ? row_tiles(p, tile_m) : kBlocksM.back();
+  const auto fits = [&](const Tuning& t) {
+    const std::int64_t local = local_bytes(t, p), a_bytes = rows_of_block(t) * p.k_group * bytes_of_element(p);
+    // The slots, the totals and the rows of A in use and to come stay near a core.
+    return local <= f.local_bytes && local + 2 * a_bytes <= 0.45 * f.near_bytes();
+  };
+  return cheapest_blocks({{"tile_m", tile_m}, {"floats", 0}}, p, tiles, fits,
+                         [&](const Tuning& t) { return estimate_ns(t, p, f); });
 }
 
 /// Tiles as high as registers allow and as equal as can be: 17 rows are tiles of 9 and 8, not 14 and 3. One row less

@@ -53,29 +53,14 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
       numerics::ceil_div(rows + static_cast<std::int64_t>(2 * std::sqrt(p.mean_rows_per_expert)), t["tile_m"]);
   // The blocks that end first, of those that leave a core's second-level cache room for the rows of A in use and
   // those to come.
-  double best = 0;
-  t["block_m"] = 1;
-  const int narrowest = width_for_d(p, kBlocksN);
-  t["block_n"] = narrowest;
-  Tuning candidate = t;
-  for (const int block_n : kBlocksN) {
-    if (block_n % narrowest != 0) continue;
-    for (const int block_m : kBlocksM) {
-      candidate["block_n"] = block_n;
-      candidate["block_m"] = block_m;
-      const std::int64_t a_bytes = rows_of_block(candidate) * p.k_group * 4;
-      // Where a block is one panel, its rows of A are used once and only those to come need room.
-      const std::int64_t used = local_bytes(candidate, p) + (block_n > kPanel ? 2 : 1) * a_bytes;
-      if (used > kOfCache * f.near_bytes()) break;
-      if (local_bytes(candidate, p) > f.local_bytes) break;  // Less than that cache on Intel's runtime.
-      const double time = relative_time(candidate, p, usual, f.compute_units);
-      if (best == 0 || time < best) {
-        best = time;
-        t = candidate;
-      }
-      if (block_m >= usual) break;  // Higher ones make the same blocks in more memory.
-    }
-  }
+  const auto fits = [&](const Tuning& c) {
+    // Where a block is one panel, its rows of A are used once and only those to come need room.
+    const std::int64_t a_bytes = rows_of_block(c) * p.k_group * 4, times = c["block_n"] > kPanel ? 2 : 1;
+    const std::int64_t local = local_bytes(c, p);  // Less than that cache on Intel's runtime.
+    return local + times * a_bytes <= kOfCache * f.near_bytes() && local <= f.local_bytes;
+  };
+  t = cheapest_blocks(t, p, usual, fits,
+                      [&](const Tuning& c) { return relative_time(c, p, usual, f.compute_units); });
   while (local_bytes(t, p) > f.local_bytes && t["block_m"] > 1) {
     t["block_m"] = *std::prev(std::find(kBlocksM.begin(), kBlocksM.end(), t["block_m"]));
   }
