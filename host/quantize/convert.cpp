@@ -30,12 +30,11 @@ using checkpoint::Tensor;
 constexpr std::int64_t kStripe = 1 << 18;  ///< Elements that a thread has in hand: 1 MiB, which caches hold.
 constexpr std::size_t kCopy = std::size_t{8} << 20;  ///< Bytes of a piece that is copied.
 
-/// Weights of other forms, and configs of the way in which the input was quantised.
+/// Weights of other forms.
 constexpr std::array<std::string_view, 11> kWeightFiles = {
     ".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".onnx", ".onnx_data", ".msgpack", ".index.json"};
-constexpr std::array<std::string_view, 6> kConfigs = {
-    "config.json",          "hf_quant_config.json", "quantization_config.json",
-    "quantize_config.json", "quanto_qmap.json",     "quant_model_description.json"};
+/// What says how the input was quantised, beside checkpoint::kQuantizationConfigs: Hugging Face's Quanto.
+constexpr std::string_view kQuantoMap = "quanto_qmap.json";
 constexpr std::array<std::string_view, 3> kConv1D = {"gpt2", "openai-gpt", "imagegpt"};
 
 /// Calls task(i) for 0 <= i < count on `threads` threads; one of their exceptions is thrown when all have stopped.
@@ -189,7 +188,8 @@ struct Conversion::State : ConversionFacts {
       // Others are links to folders, which may lead anywhere, or to nothing.
       const bool is_file = at->is_regular_file();
       if (is_file && !holds_weights(name)) {
-        if (at.depth() > 0 || !is_one_of(kConfigs, name)) rest.push_back(inside);
+        const bool of_input = is_one_of(checkpoint::kQuantizationConfigs, name) || name == kQuantoMap;
+        if (at.depth() > 0 || !of_input) rest.push_back(inside);
       } else if (!is_file || !name.ends_with(".index.json")) {
         left_behind.push_back(inside);
       }

@@ -159,9 +159,12 @@ TEST(QuantizeFolder, FourBitFoldersAreReadBackByVerifyAndAreInputs) {
 }
 
 TEST(QuantizeFolder, WhatIsNoWeightComesAlong) {
-  const Model model(
-      tensors(), kConfig, {{"note", "kept"}},
-      {{"tokenizer.json", "{}"}, {"pytorch_model.bin", "old"}, {".hidden", "x"}, {"hf_quant_config.json", "{}"}});
+  const Model model(tensors(), kConfig, {{"note", "kept"}},
+                    {{"tokenizer.json", "{}"},
+                     {"pytorch_model.bin", "old"},
+                     {".hidden", "x"},
+                     {"hf_quant_config.json", "{}"},
+                     {"params.json", "{}"}});
   fs::create_directories(model.dir / "pooling");
   checkpoint::write_file(model.dir / "pooling/config.json", "its own");
   checkpoint::write_file(model.dir / "pooling/model.safetensors", "of another model");
