@@ -58,7 +58,7 @@ boost::json::object member_of(const Product& product, const Device& device, cons
   if (product.experts_width != 0) {
     member["n"] = problem.b_rows();
     member["k"] = problem.k;
-    member["rows_per_expert"] = tuned::rows_per_active_expert(problem.m, layer::matrices_of(problem));
+    member["rows_per_expert"] = tuned::rows_per_active_expert(problem.m, 1, layer::matrices_of(problem));
   }
   if (found.rule_of_thumb_time.count != 0) member["rule_of_thumb_ns"] = std::llround(found.rule_of_thumb_time.median);
   if (!found.beats_rule_of_thumb) member["is_rule_of_thumb"] = true;
