@@ -89,19 +89,16 @@ std::optional<Refusal> check_blocks(const KernelBlocks& blocks, const Quanta& qu
 
 Plan plan_with(const Problem& problem, const PlanRequest& request, const KernelBlocks& blocks) {
   Plan plan;
+  static_cast<PlanSettings&>(plan) = request;
   plan.problem = problem;
-  plan.machine = request.machine;
   plan.blocks = blocks;
   plan.program = request.program.value_or(problem.grouped() ? Program::gmm_v2 : Program::pipeline);
-  plan.buffers = request.buffers;
   plan.w_buffers = request.buffers + (plan.program == Program::gmm_v2 ? 1 : 0);
   if (problem.grouped()) {
     plan.matrix_rows = request.matrix_rows;
     if (plan.matrix_rows.empty()) plan.matrix_rows = even_counts(problem.rows(), problem.matrices);
   }
-  plan.vmem_limit = request.vmem_limit != 0 ? request.vmem_limit : request.machine.tpu->vmem_bytes;
-  plan.vmem_rule = request.vmem_rule;
-  plan.threads = request.threads;
+  if (plan.vmem_limit == 0) plan.vmem_limit = plan.machine.tpu->vmem_bytes;
   const bool aligned = problem.family == Family::block && blocks == KernelBlocks{problem.q, problem.q, problem.q};
   plan.mode = aligned ? Mode::aligned : Mode::large;
   // The published rules: the accumulator is kept where K takes several steps; the quantised x where one step has the

@@ -30,21 +30,25 @@ enum class Program { pipeline, manual_dma, gmm_v1, gmm_v2 };
 /// What is held against the VMEM limit: what the engine allocates, or the published kernel's formula.
 enum class VmemRule { footprint, formula };
 
+/// What a plan takes over from its request.
+struct PlanSettings {
+  int buffers = 2;              ///< Buffers per input; outputs have min(buffers, 2).
+  std::int64_t vmem_limit = 0;  ///< Bytes; 0, in a request: the machine's VMEM.
+  VmemRule vmem_rule = VmemRule::footprint;
+  unsigned threads = 0;  ///< Threads of the host; 0: all.
+  Machine machine;
+};
+
 /// What a caller wants of a plan; empty or 0: the kernel's own rule.
-struct PlanRequest {
+struct PlanRequest : PlanSettings {
   std::optional<KernelBlocks> blocks;
   std::optional<Mode> mode;
-  int buffers = 2;  ///< Buffers per input; outputs have min(buffers, 2).
   std::optional<bool> save_x_q, save_acc;
   std::optional<Program> program;  ///< Default: pipeline; of a grouped problem gmm_v2.
   std::vector<std::int32_t>
       matrix_rows;                ///< Rows of each matrix that reports and traces assume; empty: as even as can be.
   std::vector<std::int32_t> ids;  ///< Experts of each token, for the query "fused"; empty: spread evenly.
-  std::int64_t vmem_limit = 0;    ///< Bytes; 0: the machine's VMEM.
-  VmemRule vmem_rule = VmemRule::footprint;
-  unsigned threads = 0;              ///< Threads of the host; 0: all.
   std::size_t trace_spans = 50'000;  ///< Most spans of a trace.
-  Machine machine;
 };
 
 /// How the scales of an operand lie in HBM (always f32 there) and which part of them a step sees.
@@ -56,21 +60,16 @@ struct ScaleLayout {
   std::int64_t block_rows = 0, block_cols = 0;  ///< Sizes of a step's block.
 };
 
-struct Plan {
+struct Plan : PlanSettings {
   Problem problem;
-  Machine machine;
   KernelBlocks blocks;
   Mode mode = Mode::large;
   Program program = Program::pipeline;
-  int buffers = 2;
   int w_buffers = 2;                      ///< gmm_v2 has one more for the weights than for the rest.
   std::vector<std::int32_t> matrix_rows;  ///< Rows per matrix that reports assume; empty where not grouped.
   bool save_x_q = false;  ///< The quantised block of x is kept and used again while x does not change.
   bool save_acc = false;  ///< The accumulator is kept in VMEM between steps.
-  std::int64_t vmem_limit = 0;
-  VmemRule vmem_rule = VmemRule::footprint;
-  unsigned threads = 0;
-  std::string source;  ///< Where the blocks come from: "option", "tuned", "aligned", "rule" (of gmm).
+  std::string source;     ///< Where the blocks come from: "option", "tuned", "aligned", "rule" (of gmm).
 
   /// Steps (b, o, i) for `m` rows. Of a grouped problem the steps along o and i hold, those along b are its visits.
   Grid grid(std::int64_t m) const noexcept;
