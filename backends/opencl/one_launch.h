@@ -131,9 +131,7 @@ inline Pass pass_of_cores(const char* kernel, const Features& f) { return {kerne
 
 /// A variant that reads panels of weights, as all kernels of processors do.
 inline Variant variant_of_panels(std::string name, std::string summary) {
-  Variant v;
-  v.name = std::move(name);
-  v.summary = std::move(summary);
+  Variant v(std::move(name), std::move(summary));
   v.products = every_product();
   v.codes_of_d = true;
   v.gate_run = [](const Tuning&, const Problem&) { return 16; };
@@ -155,15 +153,6 @@ inline Variant variant_of_narrow_units(std::string name, std::string summary) {
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;
   v.toolchain = &kOpenclCUnsaved;
-  return v;
-}
-
-/// The same kernel for weights of four bits, as a variant that has a trial of its own.
-inline Variant for_weights_of_four_bits(Variant v, std::string summary) {
-  v.file = v.name + ".cl";
-  v.name += "_fp4";
-  v.summary = std::move(summary);
-  v.products = {{{backend::DType::bf16, backend::DType::e4m3fn, backend::DType::e5m2}, {backend::DType::e2m1}}};
   return v;
 }
 

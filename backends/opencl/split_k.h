@@ -59,9 +59,7 @@ inline double split_multiply_adds(const Tuning& t, const Problem& p, const Featu
 /// split_passes().
 inline Variant variant_of_chunks(std::string name, std::string summary, const std::string& kernel,
                                  OfWorkGroup columns, OfWorkGroup items) {
-  Variant v;
-  v.name = std::move(name);
-  v.summary = std::move(summary);
+  Variant v(std::move(name), std::move(summary));
   v.schedule = [](const Tuning& t) { return ScheduleShape{t["tile_m"], 1}; };
   v.weights = [](const Tuning&, const Problem& p) { return blocked_form(0, 16, 64, p.b); };
   v.activations = [](const Tuning&, const Problem&) { return rows_form(64); };

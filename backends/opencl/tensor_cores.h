@@ -163,9 +163,7 @@ inline Constraint share_constraint() {
 
 /// A variant for tensor cores, tried in a child if one can be started: its forms, schedule and types.
 inline Variant variant_of_tensor_cores(std::string name, std::string summary, const Trial& trial) {
-  Variant v;
-  v.name = std::move(name);
-  v.summary = std::move(summary);
+  Variant v(std::move(name), std::move(summary));
   v.products = fp8_codes();
   v.products.push_back(integer_codes().front());
   v.trial = trial;

@@ -25,6 +25,14 @@ std::span<const Variant> variants() {
   return all;
 }
 
+Variant for_weights_of_four_bits(Variant v, std::string summary) {
+  v.file = v.name + ".cl";
+  v.name += "_fp4";
+  v.summary = std::move(summary);
+  v.products = {{{backend::DType::bf16, backend::DType::e4m3fn, backend::DType::e5m2}, {backend::DType::e2m1}}};
+  return v;
+}
+
 bool holds_groups_of_d(const Problem& p, std::int64_t columns) {
   const std::int64_t group = p.d_group();
   return group != 0 && columns != 0 && columns / (p.gated() ? 2 : 1) % group == 0;

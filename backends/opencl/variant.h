@@ -89,6 +89,9 @@ inline std::int64_t magnitude_bytes(const Problem& p, std::int64_t rows, std::in
 }
 
 struct Variant {
+  Variant() = default;
+  Variant(std::string name, std::string summary) : name(std::move(name)), summary(std::move(summary)) {}
+
   std::string name;
   std::string file;  ///< In cl/; variants for other code types may share it; empty: NAME.cl.
   std::string summary;
@@ -144,6 +147,9 @@ struct Variant {
   /// order of variants, so estimates share the rates of estimate.h.
   double (*estimate_ns)(const Tuning&, const Problem&, const Features&) = nullptr;
 };
+
+/// The same kernel for weights of four bits, as a variant that has a trial of its own.
+Variant for_weights_of_four_bits(Variant v, std::string summary);
 
 /// The variant's file of cl/.
 inline std::string file_of(const Variant& variant) {

@@ -221,12 +221,9 @@ Variant gemm_mma_stream() {
 }
 
 Variant gemm_mma_stream_fp4() {
-  Variant v = gemm_mma_stream();
-  v.name = "gemm_mma_stream_fp4";
-  v.file = "gemm_mma_stream.cl";
-  v.summary =
-      "any rows on tensor cores from compute capability 8.0 on: weights scaled to bf16 in registers, f32 sums";
-  v.products = {{{backend::DType::bf16, backend::DType::e4m3fn, backend::DType::e5m2}, {backend::DType::e2m1}}};
+  Variant v = for_weights_of_four_bits(
+      gemm_mma_stream(),
+      "any rows on tensor cores from compute capability 8.0 on: weights scaled to bf16 in registers, f32 sums");
   v.toolchain = &kPtxAtOnce;
   v.weights = [](const Tuning&, const Problem&) { return lines_form(); };
   v.activations = [](const Tuning&, const Problem&) {
