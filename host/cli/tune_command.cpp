@@ -257,9 +257,8 @@ class TuneCommand final : public Command {
   void add_layers(const Measured& measured) {
     for (const MeasuredLayer& layer : measured.layers) {
       for (const std::int64_t m : shapes_.rows()) {
-        Product product;
-        product.problem = layer.problem;
-        product.problem.m = product.entry = m;
+        Product product{.problem = layer.problem, .entry = m};
+        product.problem.m = m;
         add(std::move(product));
       }
     }
@@ -268,13 +267,9 @@ class TuneCommand final : public Command {
   /// All tokens of a product, then those of the other: its weights are prepared once.
   void add_experts(const std::vector<std::int64_t>& all_tokens) {
     const layer::ExpertsForm form = shapes_.experts();
-    std::vector<Product> second;
-    for (const std::int64_t tokens : all_tokens) {
-      std::vector<Product> both = tuning::products_of(form, tokens);
-      add(std::move(both.front()));
-      second.push_back(std::move(both.back()));
-    }
-    for (Product& product : second) add(std::move(product));
+    for (const std::int64_t tokens : all_tokens)
+      for (Product& product : tuning::products_of(form, tokens)) add(std::move(product));
+    std::ranges::stable_sort(todo_, {}, &Product::down);
   }
 
   void add(Product product) {

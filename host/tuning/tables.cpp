@@ -19,10 +19,7 @@ namespace fs = std::filesystem;
 namespace interprocess = boost::interprocess;
 
 /// Between processes there is the file lock; POSIX gives it to a whole process, so threads need one of their own.
-std::mutex& folder_mutex() {
-  static std::mutex mutex;
-  return mutex;
-}
+std::mutex folder_mutex;
 
 /// The file whose name means `key` in some spelling, else as vLLM spells it.
 fs::path path_of(const fs::path& folder, const tuned::Key& key) {
@@ -62,7 +59,7 @@ void merge_into(const fs::path& folder, const tuned::Key& key, const tuned::Tabl
   if (!std::ofstream(lock_path, std::ios::app))
     throw Error(ErrorKind::io, lock_path, "", "cannot be written; tuned tables are merged under it");
   try {
-    const std::lock_guard here(folder_mutex());
+    const std::lock_guard here(folder_mutex);
     interprocess::file_lock file(lock_path.c_str());
     const interprocess::scoped_lock everywhere(file);
     const fs::path path = path_of(folder, key);
