@@ -283,8 +283,7 @@ class BenchCommand final : public Command {
       last_plan_ = plan;
       row["variant"] = info.variant;
       row["config"] = info.tuning;
-      row["accuracy_class"] =
-          std::string(numerics::name_of(static_cast<numerics::AccuracyClass>(info.accuracy_class)));
+      row["accuracy_class"] = numerics::name_of(static_cast<numerics::AccuracyClass>(info.accuracy_class));
       row["plan_ns"] = execution->plan_ns();
       row["prepare_ns"] = execution->prepare_ns();
       row["weights_bytes"] = static_cast<double>(execution->weights_bytes());

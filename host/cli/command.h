@@ -76,8 +76,6 @@ class CommandLine {
  public:
   CommandLine();
   ~CommandLine();
-  CommandLine(const CommandLine&) = delete;
-  CommandLine& operator=(const CommandLine&) = delete;
 
   /// Reads the words after the program's name, once: null where `text` is to be shown. Throws CommandError usage,
   /// which names the word and says what may stand there.

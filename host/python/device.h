@@ -35,8 +35,6 @@ Registry& registry();
 class YieldingWorkers {
  public:
   YieldingWorkers();
-  YieldingWorkers(const YieldingWorkers&) = delete;
-  YieldingWorkers& operator=(const YieldingWorkers&) = delete;
   ~YieldingWorkers();
 
  private:
@@ -64,8 +62,6 @@ class Device {
    public:
     /// `torch`: its workers wait beside the threads of a CPU's driver.
     explicit Turn(Device& device, bool torch = false);
-    Turn(const Turn&) = delete;
-    Turn& operator=(const Turn&) = delete;
     ~Turn();
 
    private:

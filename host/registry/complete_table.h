@@ -13,7 +13,6 @@ namespace ironcl::registry {
 
 namespace detail {
 
-using boundary::error_of;
 using boundary::SlotName;
 
 template <SlotName Name, class Function>
@@ -25,7 +24,7 @@ struct Stub<Name, ironcl_status (*)(Args...)> {
     if (std::string_view(Name.text) == "load") return IRONCL_OK;  // nothing to load
     char message[128];
     std::snprintf(message, sizeof message, "%s: this plugin has no such function; ask another device", Name.text);
-    return boundary::fail(error_of(args...), IRONCL_UNIMPLEMENTED, message);
+    return boundary::fail(boundary::error_of(args...), IRONCL_UNIMPLEMENTED, message);
   }
 };
 

@@ -143,8 +143,6 @@ struct OutputFile::State {
   explicit State(fs::path path) : named(std::move(path)), target(find_target(named)) {
     if (target.replace) make_aside();
   }
-  State(const State&) = delete;
-  State& operator=(const State&) = delete;
   ~State() {
     if (!aside.empty()) ::unlink(aside.c_str());
   }
