@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Short texts that people and programs write, by the first byte: device URIs and lists of them, problem lines, scale
 // grids, verbosity words with a filter, KEY=VALUE options.
-#include "host/cli/command.h"
-#include "host/cli/parse_option.h"
+#include "backends/words.h"
 #include "host/registry/log.h"
 #include "host/registry/uri.h"
 #include "host/report/problem.h"
@@ -54,11 +53,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
       }
       break;
     default:
-      try {
-        for (const auto& [key, value] : cli::parse_key_values("--opt", {text}))
-          fuzz::must(!key.empty() && key + "=" + value == text, "a key and its value are what was written");
-      } catch (const cli::CommandError& error) {
-        fuzz::must(error.status() == cli::ExitStatus::usage, "a bad option is a usage error");
+      if (const auto pair = words::key_value(text)) {
+        const std::string key(pair->first), value(pair->second);
+        fuzz::must(!key.empty() && key + "=" + value == text, "a key and its value are what was written");
       }
   }
   return 0;

@@ -94,7 +94,7 @@ ironcl_status device_query(ironcl_device device, const char* key, const void* de
 
 void buffer_destroy(ironcl_buffer buffer) {
   if (buffer != nullptr && fault("buffers_go_at_once"))
-    std::ranges::fill(static_cast<HostBuffer&>(*buffer->buffer).bytes, std::byte{0});
+    std::ranges::fill(static_cast<HostBuffer&>(*buffer->object).bytes, std::byte{0});
   kSound.buffer_destroy(buffer);
 }
 
