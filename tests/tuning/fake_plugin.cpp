@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// The fake device as a plugin: once linked into the test program, once as a library whose plans take 50 ms.
+// The fake device as a plugin: once linked into the test program, once as a library whose plans take 10 ms.
 #include "plugins/adapter/plugin_definition.h"
 #include "tests/tuning/fake_device.h"
 
@@ -8,7 +8,7 @@ namespace {
 std::unique_ptr<ironcl::backend::Backend> make_slow(const ironcl::backend::Options& options,
                                                     ironcl::backend::Log* log) {
   ironcl::tuning_test::script().sleeps = true;
-  ironcl::tuning_test::script().plan_seconds = 0.05;
+  ironcl::tuning_test::script().plan_seconds = 0.01;
   return ironcl::tuning_test::make_backend(options, log);
 }
 }  // namespace

@@ -97,7 +97,7 @@ TEST(Tune, SaysWhatItsTimeDidNotReach) {
   const Scratch scratch;
   auto all = words(scratch.path("t"), "1,2,3,4,5,6,7,8");
   for (std::size_t i = 0; i + 1 < all.size(); ++i)
-    if (all[i] == "--budget") all[i + 1] = "0.2";
+    if (all[i] == "--budget") all[i + 1] = "0.04";
   prints(ironcl_command(all, Plugins::toy, kFake), 0, {"not reached (a larger --budget reaches them): ", "8x40x256"});
 }
 
@@ -118,7 +118,7 @@ TEST(Tune, KeepsWhatItHasWhenInterrupted) {
     ::execv(IRONCL_COMMAND, argv.data());
     ::_exit(127);
   }
-  // 64 problems of about 16 plans at 50 ms each: the first entry is there long before the last one.
+  // 64 problems of about 16 plans at 10 ms each: the first entry is there long before the last one.
   int status = 0;
   while (!tuning::read_table(folder, kKey)) {
     ASSERT_EQ(::waitpid(child, &status, WNOHANG), 0) << "it has ended without a table, status " << status;
