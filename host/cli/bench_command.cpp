@@ -108,9 +108,6 @@ class BenchCommand final : public Command {
       line_.say(
           "shares above 1: of FMA, clocks were higher during the calls than between them; of copy, data came from a "
           "cache (raise --rotate-mib), or was only read, while a copy also writes\n");
-    if (!measured_.left_out.empty())
-      line_.say("left out: {} layers that cannot be used\n{}", measured_.left_out.size(),
-                layer::to_text(layer::fold(measured_.left_out)));
     return status;
   }
 
@@ -205,7 +202,7 @@ class BenchCommand final : public Command {
     return written(table);
   }
 
-  ExitStatus written(const BenchTable& of) const {
+  ExitStatus written(const BenchTable& of) {
     const report::Table& table = of.table();
     const auto write = [this](const std::string& file, const std::string& text) {
       if (!file.empty() && ranks_.writes()) report::write_file(file, text);
@@ -214,6 +211,9 @@ class BenchCommand final : public Command {
     write(json_, report::to_text(json::object{{"rows", report::to_json(table)},
                                               {"left_out", layer::to_json(layer::fold(measured_.left_out))}}));
     write(markdown_, report::to_markdown(table));
+    if (!measured_.left_out.empty())
+      line_.say("left out: {} layers that cannot be used\n{}", measured_.left_out.size(),
+                layer::to_text(layer::fold(measured_.left_out)));
     return of.passed() ? ExitStatus::ok : ExitStatus::out_of_bounds;
   }
 

@@ -54,7 +54,9 @@ TEST(LeftOut, ModelAndBenchDoTheSame) {
   const std::vector<std::vector<std::string>> commands = {
       {"model", "--layers", path, "--m", "8"},
       {"bench", "--checkpoint", path, "--m", "1", "--device", "ironwood:0", "--runs", "1", "--min-ms", "0",
-       "--warm-up-ms", "0", "--rotate-mib", "0"}};
+       "--warm-up-ms", "0", "--rotate-mib", "0"},
+      {"bench", "--checkpoint", path, "--m", "1", "--device", "ironwood:0", "--runs", "1", "--min-ms", "0",
+       "--warm-up-ms", "0", "--chain", "1"}};
   for (auto words : commands) {
     const std::string file = scratch.path(words[0] + ".json");
     words.insert(words.end(), {"--json", file});
