@@ -17,6 +17,12 @@ backend::Status build_status(cl_int code) {
   return status == backend::Status::internal ? backend::Status::build_failed : status;
 }
 
+/// Whether PoCL failed with no fault in the source: as where another process builds the same program at the same
+/// time, and no folder of programs makes them take turns.
+bool was_disturbed(const std::string& log) {
+  return log.find("failed to build the program") != std::string::npos && log.find("error:") == std::string::npos;
+}
+
 }  // namespace
 
 DriverIdentity DriverIdentity::of(const cl::Device& device) {
@@ -115,8 +121,14 @@ cl::Program ProgramBuilder::make(const std::string& label, const std::string& ke
     return program;
   }
   cl::Program program;
+  const auto build = [&] { program = guarded("building " + label, [&] { return toolchain.build(request); }); };
   try {
-    program = guarded("building " + label, [&] { return toolchain.build(request); });
+    try {
+      build();
+    } catch (const BuildFailure& failure) {
+      if (!was_disturbed(failure.log)) throw;
+      build();
+    }
   } catch (const BuildFailure& failure) {
     const std::string how = fmt::format("with toolchain {} and options '{}'", toolchain.name(), request.options);
     say(LogLevel::error, fmt::format("opencl: {} did not build {}:\n{}", label, how, failure.log));
