@@ -57,33 +57,26 @@ Dealt deal(const cl::Context& context, const cl::Device& device, const Counts& c
 }
 
 TEST(OpenClDealing, EvenTilesAreAsManyAsFullOnesAndAsEqualAsCanBe) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
-  std::vector<cl::Platform> platforms;
-  cl::Platform::get(&platforms);
   const Counts counts{0, 1, 14, 15, 32, 17, 42, 43};
-  for (const cl::Platform& platform : platforms) {
-    std::vector<cl::Device> all;
-    platform.getDevices(CL_DEVICE_TYPE_ALL, &all);
-    for (const cl::Device& device : all) {
-      const cl::Context context(device);
-      // A GPU deals with many work-items, which add up what those before them have.
-      for (const std::size_t lanes : {1, 4, 16}) {
-        const Dealt full = deal(context, device, counts, {14, 2}, lanes),
-                    even = deal(context, device, counts, {14, 2, true}, lanes);
-        EXPECT_EQ(full.tiles_of, (Counts{0, 1, 1, 2, 3, 2, 3, 4}));
-        EXPECT_EQ(full.blocks_of, (Counts{0, 1, 1, 1, 2, 1, 2, 2}));
-        EXPECT_EQ(full.first_rows, (Counts{0, 0, 1, 15, 30, 62, 79, 121}));
-        EXPECT_EQ(full.matrix_of_tiles, (Counts{1, 2, 3, 3, 4, 4, 4, 5, 5, 6, 6, 6, 7, 7, 7, 7}));
-        EXPECT_EQ(even.matrix_of_tiles, full.matrix_of_tiles);
-        EXPECT_EQ(even.tiles_of, full.tiles_of);
-        EXPECT_EQ(even.blocks_of, full.blocks_of);
-        EXPECT_EQ(even.tiles, full.tiles);
-        EXPECT_EQ(even.blocks, full.blocks);
-        EXPECT_EQ(full.heights, Counts(counts.size(), 14));
-        EXPECT_EQ(even.heights, (Counts{0, 1, 14, 8, 11, 9, 14, 11}));
-      }
+  on_every_native_device([&](const cl::Device& device) {
+    const cl::Context context(device);
+    // A GPU deals with many work-items, which add up what those before them have.
+    for (const std::size_t lanes : {1, 4, 16}) {
+      const Dealt full = deal(context, device, counts, {14, 2}, lanes),
+                  even = deal(context, device, counts, {14, 2, true}, lanes);
+      EXPECT_EQ(full.tiles_of, (Counts{0, 1, 1, 2, 3, 2, 3, 4}));
+      EXPECT_EQ(full.blocks_of, (Counts{0, 1, 1, 1, 2, 1, 2, 2}));
+      EXPECT_EQ(full.first_rows, (Counts{0, 0, 1, 15, 30, 62, 79, 121}));
+      EXPECT_EQ(full.matrix_of_tiles, (Counts{1, 2, 3, 3, 4, 4, 4, 5, 5, 6, 6, 6, 7, 7, 7, 7}));
+      EXPECT_EQ(even.matrix_of_tiles, full.matrix_of_tiles);
+      EXPECT_EQ(even.tiles_of, full.tiles_of);
+      EXPECT_EQ(even.blocks_of, full.blocks_of);
+      EXPECT_EQ(even.tiles, full.tiles);
+      EXPECT_EQ(even.blocks, full.blocks);
+      EXPECT_EQ(full.heights, Counts(counts.size(), 14));
+      EXPECT_EQ(even.heights, (Counts{0, 1, 14, 8, 11, 9, 14, 11}));
     }
-  }
+  });
 }
 
 /// What sort_rows.cl leaves: rows of each expert, the token of each row, the row of each slot.
@@ -134,28 +127,21 @@ Sorted sort_by_hand(const Counts& ids, int capacity) {
 }
 
 TEST(OpenClDealing, SlotsAreSortedByExpertInTheirOrderByAnyNumberOfWorkItems) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
-  std::vector<cl::Platform> platforms;
-  cl::Platform::get(&platforms);
-  for (const cl::Platform& platform : platforms) {
-    std::vector<cl::Device> all;
-    platform.getDevices(CL_DEVICE_TYPE_ALL, &all);
-    for (const cl::Device& device : all) {
-      const cl::Context context(device);
-      const cl::CommandQueue queue(context, device);
-      ProgramBuilder builder({}, nullptr, context, device);
-      for (const std::size_t lanes : {1, 8, 64, 1024}) {
-        cl::Kernel kernel(builder.build("sort_rows.cl", {{"LANES", std::to_string(lanes)}}), "sort_rows");
-        for (const std::size_t slots : {3, 96, 2049}) {
-          Counts ids(slots);  // Two of them of no expert here.
-          for (std::size_t i = 0; i < slots; ++i) ids[i] = kFirst - 1 + static_cast<std::int32_t>(i * i / 5 % 7);
-          for (const int capacity : {0, 20})
-            EXPECT_TRUE(sort_by(kernel, context, queue, ids, capacity, lanes) == sort_by_hand(ids, capacity))
-                << lanes << " work-items, " << slots << " slots, capacity " << capacity;
-        }
+  on_every_native_device([&](const cl::Device& device) {
+    const cl::Context context(device);
+    const cl::CommandQueue queue(context, device);
+    ProgramBuilder builder({}, nullptr, context, device);
+    for (const std::size_t lanes : {1, 8, 64, 1024}) {
+      cl::Kernel kernel(builder.build("sort_rows.cl", {{"LANES", std::to_string(lanes)}}), "sort_rows");
+      for (const std::size_t slots : {3, 96, 2049}) {
+        Counts ids(slots);  // Two of them of no expert here.
+        for (std::size_t i = 0; i < slots; ++i) ids[i] = kFirst - 1 + static_cast<std::int32_t>(i * i / 5 % 7);
+        for (const int capacity : {0, 20})
+          EXPECT_TRUE(sort_by(kernel, context, queue, ids, capacity, lanes) == sort_by_hand(ids, capacity))
+              << lanes << " work-items, " << slots << " slots, capacity " << capacity;
       }
     }
-  }
+  });
 }
 
 /// A processor of two cores with vectors of 512 bits.

@@ -50,6 +50,17 @@ const std::vector<std::shared_ptr<backend::Device>>& devices() {
 
 std::string why_no_devices() { return reason(); }
 
+void on_every_native_device(const std::function<void(const cl::Device&)>& expect) {
+  if (devices().empty()) GTEST_SKIP() << why_no_devices();
+  std::vector<cl::Platform> platforms;
+  cl::Platform::get(&platforms);
+  for (const cl::Platform& platform : platforms) {
+    std::vector<cl::Device> all;
+    platform.getDevices(CL_DEVICE_TYPE_ALL, &all);
+    for (const cl::Device& device : all) expect(device);
+  }
+}
+
 void expect_lacks(backend::Device& device, const Case& c, const std::string& says) {
   const backend::Support no = device.supports(c.desc());
   EXPECT_EQ(no.reason, backend::Reason::device_feature) << c.line();

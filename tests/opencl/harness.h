@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -50,6 +51,9 @@ const T& argument(const T& value) {
   return value;
 }
 inline const cl::Buffer& argument(const cl::Buffer* buffer) { return *buffer; }
+
+/// Calls expect(device) for every OpenCL device of the machine; skips the test where none is selected.
+void on_every_native_device(const std::function<void(const cl::Device&)>& expect);
 
 /// Sets the arguments of `kernel` from number `first` on, of kernels that bind() of arguments.h has no list for.
 template <class... Args>

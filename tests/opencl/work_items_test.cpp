@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The small kernels between products by themselves, with as many work-items as a GPU has: their bits are those of one
 // work-item with vectors of 16, which the conformance suite judges on processors.
-#include <cstring>
-
 #include "backends/opencl/program.h"
 #include "tests/opencl/harness.h"
 
@@ -25,26 +23,17 @@ struct Bench {
     queue.enqueueWriteBuffer(buffer, CL_TRUE, 0, values.size() * sizeof(T), values.data());
     return buffer;
   }
-  Bytes fetch(const cl::Buffer& buffer) {
-    Bytes bytes(buffer.getInfo<CL_MEM_SIZE>());
-    queue.enqueueReadBuffer(buffer, CL_TRUE, 0, bytes.size(), bytes.data());
-    return bytes;
+  /// What the buffers hold, one after another.
+  Bytes fetch(std::initializer_list<cl::Buffer> buffers) {
+    Bytes all;
+    for (const cl::Buffer& buffer : buffers) {
+      Bytes bytes(buffer.getInfo<CL_MEM_SIZE>());
+      queue.enqueueReadBuffer(buffer, CL_TRUE, 0, bytes.size(), bytes.data());
+      all.insert(all.end(), bytes.begin(), bytes.end());
+    }
+    return all;
   }
 };
-
-void expect_on_every_device(const std::function<void(Bench&)>& expect) {
-  if (devices().empty()) GTEST_SKIP() << why_no_devices();
-  std::vector<cl::Platform> platforms;
-  cl::Platform::get(&platforms);
-  for (const cl::Platform& platform : platforms) {
-    std::vector<cl::Device> all;
-    platform.getDevices(CL_DEVICE_TYPE_ALL, &all);
-    for (const cl::Device& device : all) {
-      Bench bench(device);
-      expect(bench);
-    }
-  }
-}
 
 /// bf16 of 32 to 63.75, some negative where `signs`, with a NaN for the last: gates for which the sigmoid is 1.
 std::vector<std::uint16_t> numbers(std::size_t count, bool signs) {
@@ -82,14 +71,12 @@ Bytes activated(Bench& bench, int lanes, bool codes, std::size_t ld) {
            cl_ulong{2}, counts, cl_ulong{0});
   const auto items = static_cast<std::size_t>(lanes);
   bench.queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(2 * items, 3), cl::NDRange(items, 1));
-  Bytes all = bench.fetch(y);
-  const Bytes more = bench.fetch(scales);
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+  return bench.fetch({y, scales});
 }
 
 TEST(OpenClWorkItems, ActivateAsOneDoes) {
-  expect_on_every_device([](Bench& bench) {
+  on_every_native_device([](const cl::Device& device) {
+    Bench bench(device);
     for (const bool codes : {false, true}) {
       for (const std::size_t ld : {204, 203}) {  // Fours are one read, or not.
         const Bytes one = activated(bench, 1, codes, ld);
@@ -117,14 +104,12 @@ Bytes quantised(Bench& bench, int lanes, int group_rows, std::size_t ld) {
            cl_ulong{0}, cl_ulong{ld}, codes, cl_ulong{0}, cl_ulong{ld + 4}, scales, cl_ulong{0}, cl_ulong{2});
   const auto items = static_cast<std::size_t>(lanes);
   bench.queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(2 * items, kRows), cl::NDRange(items, 1));
-  Bytes all = bench.fetch(codes);
-  const Bytes more = bench.fetch(scales);
-  all.insert(all.end(), more.begin(), more.end());
-  return all;
+  return bench.fetch({codes, scales});
 }
 
 TEST(OpenClWorkItems, QuantiseAsOneDoes) {
-  expect_on_every_device([](Bench& bench) {
+  on_every_native_device([](const cl::Device& device) {
+    Bench bench(device);
     for (const int group_rows : {1, 2}) {
       for (const std::size_t ld : {204, 203}) {
         const Bytes one = quantised(bench, 1, group_rows, ld);
@@ -158,11 +143,12 @@ Bytes combined(Bench& bench, int width, int x_rows, std::size_t ld) {
            of_rows, cl_ulong{0}, of_weights, cl_ulong{0}, add, cl_ulong{0}, cl_ulong{ld}, add_weights, cl_ulong{0}, y,
            cl_ulong{0}, cl_ulong{ld});
   bench.queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(64, kRows), cl::NDRange(16, 1));
-  return bench.fetch(y);
+  return bench.fetch({y});
 }
 
 TEST(OpenClWorkItems, CombineFourColumnsAsOneCombinesSixteen) {
-  expect_on_every_device([](Bench& bench) {
+  on_every_native_device([](const cl::Device& device) {
+    Bench bench(device);
     for (const std::size_t ld : {204, 203}) {
       for (const int x_rows : {0, 6}) {
         const Bytes sixteen = combined(bench, 16, x_rows, ld);
