@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // code_pairs.cl: codes of two elements at a time, by the conversions of compute capability 8.9 where a device has them; bit for bit those
-// of quantizer.cl. Used by quantize_wgmma.cl and gemm_mma_stream.cl.
+// of quantizer.cl. Used by quantize_wgmma.cl, gemm_mma_stream.cl and gemm_mma_ring.cl.
 // Set by the host: those of quantizer.cl, and PTX_SM_80, PTX_SM_89 (ptx.cl)
 #include "quantizer.cl"
 
@@ -13,6 +13,22 @@ __attribute__((noinline)) uint word_at(__global const uchar* x, ulong row_at, ui
 #else
   __global const ushort* h = (__global const ushort*)x + row_at;
   return (col < k ? (uint)h[col] : 0u) | (col + 1 < k ? (uint)h[col + 1] << 16 : 0u);
+#endif
+}
+
+/// Elements i and i + 1 of a row whose registers those are.
+static inline float2 pair_of(const uint* words, int i)
+{
+#if SOURCE == TYPE_F32
+  return (float2)(as_float(words[i]), as_float(words[i + 1]));
+#elif SOURCE == TYPE_BF16
+  return (float2)(as_float(words[i / 2] << 16), as_float(words[i / 2] & 0xffff0000u));
+#elif defined(MMA_BY_HAND)
+  return (float2)(decode_f16(words[i / 2] & 0xffffu), decode_f16(words[i / 2] >> 16));
+#else
+  float2 v;
+  asm("{.reg .b16 l,h; mov.b32 {l,h},%2; cvt.f32.f16 %0,l; cvt.f32.f16 %1,h;}" : "=f"(v.x), "=f"(v.y) : "r"(words[i / 2]));
+  return v;
 #endif
 }
 
@@ -50,4 +66,87 @@ static inline bool scale_and_reach(uint amax, uint floor_bits, float* scale, flo
   *reciprocal = quick ? divide_exactly(1.0f, *scale) : 0.0f;
   return quick;
 }
+
+// Groups of a row by 128 that a half-warp has in hand together: a pass is a group, of which each work-item has eight elements side by side.
+#if defined(PTX_SM_80)
+#define PER (SOURCE == TYPE_F32 ? 1 : 2)  // Elements in a register.
+#define WORDS (8 / PER)
+// Magnitudes grow with their bits in every type: the largest of a register's elements, of two registers', and its bits as f32.
+#if SOURCE == TYPE_F32
+#define MAGNITUDES(w) ((w) & 0x7fffffffu)
+#define LARGER(r, a, b) r = max(a, b)
+#define BITS_OF_LARGEST(w) (w)
+#else
+#define MAGNITUDES(w) ((w) & 0x7fff7fffu)
+#define LARGER(r, a, b) asm("max.u16x2 %0,%1,%2;" : "=r"(r) : "r"(a), "r"(b))
+#define BITS_OF_LARGEST(w) bits_of(max((w) & 0xffffu, (w) >> 16))
+static inline uint bits_of(uint magnitude)
+{
+#if SOURCE == TYPE_BF16
+  return magnitude << 16;
+#else
+  float f;
+  asm("{.reg .b16 h; cvt.u16.u32 h,%1; cvt.f32.f16 %0,h;}" : "=f"(f) : "r"(magnitude));
+  return as_uint(f);
+#endif
+}
+#endif
+
+// Eight elements of a row from column COL on into RAW: they are there, on an address that is a multiple of 16 bytes; or wherever they are.
+#define LOAD_EIGHT(RAW, X, ROW_AT, COL) \
+  UNROLL for (int j_ = 0; j_ < WORDS; j_ += 4) LOAD16(&(RAW)[j_], (X) + ((ROW_AT) + (COL) + j_ * PER) * (4 / PER))
+#define LOAD_EIGHT_ANYWHERE(RAW, X, ROW_AT, COL, K) \
+  UNROLL for (int j_ = 0; j_ < WORDS; ++j_) (RAW)[j_] = word_at(X, ROW_AT, (COL) + j_ * PER, (uint)(K))
+
+// Of the magnitudes of twice STEP passes a pair of work-items keeps those of STEP each: with steps of half of the passes and so on to 1 a
+// work-item is left with those of one pass.
+#define HALVE(ALL, STEP)                                                                                              \
+  if (PASSES > (STEP)) {                                                                                              \
+    const bool upper_ = lane & (STEP);                                                                                \
+    UNROLL for (int i_ = 0; i_ < (PASSES > (STEP) ? (STEP) : 0); ++i_) {                                              \
+      const uint low_ = ALL[i_], high_ = ALL[min(i_ + (STEP), PASSES - 1)];                                           \
+      uint other_;                                                                                                    \
+      SHUFFLE_XOR(other_, upper_ ? low_ : high_, STEP);                                                               \
+      LARGER(ALL[i_], upper_ ? high_ : low_, other_);                                                                 \
+    }                                                                                                                 \
+  }
+// Leaves the scale of pass lane % PASSES and its reciprocal, 0 where the quick quotients do not reach. PASSES: 1, 2, 4, 8 or 16.
+#define SCALES_OF_PASSES(RAW, FLOOR, SCALE, RECIPROCAL)                                                               \
+  do {                                                                                                                \
+    uint all_[PASSES], amax_;                                                                                         \
+    UNROLL for (int i_ = 0; i_ < PASSES; ++i_) {                                                                      \
+      all_[i_] = MAGNITUDES(RAW[i_][0]);                                                                              \
+      UNROLL for (int j_ = 1; j_ < WORDS; ++j_) LARGER(all_[i_], all_[i_], MAGNITUDES(RAW[i_][j_]));                  \
+    }                                                                                                                 \
+    HALVE(all_, 8)                                                                                                    \
+    HALVE(all_, 4)                                                                                                    \
+    HALVE(all_, 2)                                                                                                    \
+    HALVE(all_, 1)                                                                                                    \
+    UNROLL for (int d_ = PASSES; d_ < 16; d_ *= 2) {                                                                  \
+      SHUFFLE_XOR(amax_, all_[0], d_);                                                                                \
+      LARGER(all_[0], all_[0], amax_);                                                                                \
+    }                                                                                                                 \
+    if (!scale_and_reach(BITS_OF_LARGEST(all_[0]), FLOOR, &(SCALE), &(RECIPROCAL))) RECIPROCAL = 0.0f;                \
+  } while (0)
+
+// What is seldom is kept out of code that must be unrolled: codes of two elements whose scale the quick quotients do not reach.
+__attribute__((noinline)) uint slow_pair(float2 v, float scale) { return slow_codes(v, scale, as_uint(scale) < 0x7f800000u); }
+
+// The eight codes of this work-item's elements of pass I.
+#define CODES_OF_PASS(LO, HI, RAW, I, SCALE, RECIPROCAL)                                                              \
+  do {                                                                                                                \
+    uint s_, r_;                                                                                                      \
+    SHUFFLE(s_, as_uint(SCALE), (lane & 16) + (I));                                                                   \
+    SHUFFLE(r_, as_uint(RECIPROCAL), (lane & 16) + (I));                                                              \
+    const float2 v0_ = pair_of(RAW[I], 0), v1_ = pair_of(RAW[I], 2), v2_ = pair_of(RAW[I], 4), v3_ = pair_of(RAW[I], 6); \
+    const float s = as_float(s_), r = as_float(r_);                                                                   \
+    if (r_ != 0u) {                                                                                                   \
+      LO = quick_codes(v0_, s, r) | quick_codes(v1_, s, r) << 16;                                                     \
+      HI = quick_codes(v2_, s, r) | quick_codes(v3_, s, r) << 16;                                                     \
+    } else {                                                                                                          \
+      LO = slow_pair(v0_, s) | slow_pair(v1_, s) << 16;                                                               \
+      HI = slow_pair(v2_, s) | slow_pair(v3_, s) << 16;                                                               \
+    }                                                                                                                 \
+  } while (0)
+#endif
 #endif

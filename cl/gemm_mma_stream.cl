@@ -115,28 +115,17 @@
 // The k of a work-item's value e. Of eight rows: those that it multiplies, so that codes are made where they are used.
 #define VALUE_K(e) (ROWS_HELD == 8 ? t * 16u + ((e) >> 4) * 64u + ((e) & 15) : lane % ROW_ITEMS * ITEM_K + (e))
 
-#if SOURCE == TYPE_F32
-#define PAIR_OF(V, RAW, i) const float2 V = (float2)(as_float((RAW)[i]), as_float((RAW)[(i) + 1]))
-#elif SOURCE == TYPE_BF16
-#define PAIR_OF(V, RAW, i) const float2 V = (float2)(as_float((RAW)[(i) / 2] << 16), as_float((RAW)[(i) / 2] & 0xffff0000u))
-#elif defined(MMA_BY_HAND)
-#define PAIR_OF(V, RAW, i) const float2 V = (float2)(decode_f16((RAW)[(i) / 2] & 0xffffu), decode_f16((RAW)[(i) / 2] >> 16))
-#else
-#define PAIR_OF(V, RAW, i)  \
-  float2 V;                 \
-  asm("{.reg .b16 l,h; mov.b32 {l,h},%2; cvt.f32.f16 %0,l; cvt.f32.f16 %1,h;}" : "=f"(V.x), "=f"(V.y) : "r"((RAW)[(i) / 2]))
-#endif
-
-// What is seldom is kept out of the loop that must be unrolled: also four codes of a group whose scale the quick quotients do not reach.
-__attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at, uint col, uint k, float scale, uint finite)
+// What is seldom is kept out of the loop that must be unrolled: four codes of a group whose scale the quick quotients do not reach.
+__attribute__((noinline)) uint four_codes(__global const uchar* a, ulong row_at, uint col, uint k, float scale)
 {
   uint word = 0;
   for (uint e = 0; e < 4; ++e) {
     const float x = col + e < k ? load_element(SOURCE, a, row_at + col + e) : 0.0f;
-    word |= (finite ? (uint)code_of(x, scale) : (uint)NAN_CODE) << 8 * e;
+    word |= (isnan(scale) ? (uint)NAN_CODE : (uint)code_of(x, scale)) << 8 * e;
   }
   return word;
 }
+
 #define TOKEN_ROW(j) min(lane / ROW_ITEMS + 8 * (j), rows - 1)
 #define ROW_AT(rows_of, j) (a_at + (ulong)(rows_of)[j] * lda)
 #define LOAD_TOKENS(S, K)                                                                                             \
@@ -152,11 +141,8 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
   }
 
 #define QUICK_WORD(RAW, i)                                                                                            \
-  PAIR_OF(v, RAW, 4 * (i));                                                                                           \
-  PAIR_OF(w, RAW, 4 * (i) + 2);                                                                                       \
-  made[i] = quick_codes(v, scale, reciprocal) | quick_codes(w, scale, reciprocal) << 16;
-#define SLOW_WORD(J, K, i) \
-  made[i] = four_codes(a, ROW_AT(OWN_ROWS, J), (K) * 128u + VALUE_K(4 * (i)), (uint)k, scale, amax < 0x7f800000u);
+  made[i] = quick_codes(pair_of(RAW, 4 * (i)), scale, reciprocal) | quick_codes(pair_of(RAW, 4 * (i) + 2), scale, reciprocal) << 16;
+#define SLOW_WORD(J, K, i) made[i] = four_codes(a, ROW_AT(OWN_ROWS, J), (K) * 128u + VALUE_K(4 * (i)), (uint)k, scale);
 #ifdef MMA_BY_HAND
 // Conditions that differ between work-items inside loops, not around them: docs/kernels.md.
 #define WHOLE_BLOCK(K) 0
@@ -184,10 +170,7 @@ __attribute__((noinline)) uint four_codes(__global const uchar *a, ulong row_at,
   do {                                                                                                                \
     uint amax = 0, made[ROWS_HELD], bits;                                                                             \
     float scale, reciprocal;                                                                                          \
-    UNROLL for (int i = 0; i < ITEM_K; i += 2) {                                                                      \
-      PAIR_OF(v, RAW, i);                                                                                             \
-      amax = magnitude(amax, v);                                                                                      \
-    }                                                                                                                 \
+    UNROLL for (int i = 0; i < ITEM_K; i += 2) amax = magnitude(amax, pair_of(RAW, i));                               \
     UNROLL for (int d_ = 1; d_ < ROW_ITEMS; d_ *= 2) {                                                                \
       SHUFFLE_XOR(bits, amax, d_);                                                                                    \
       amax = max(amax, bits);                                                                                         \

@@ -190,6 +190,7 @@
   asm volatile("ld.shared.v4.f32 {%0,%1,%2,%3},[%4];" : "=f"(a), "=f"(b), "=f"(c), "=f"(d) : "r"(p))
 #define LOCAL16(r, p) \
   asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"((r)[0]), "=r"((r)[1]), "=r"((r)[2]), "=r"((r)[3]) : "r"(p) : "memory")
+#define STORE_LOCAL_F(p, a) asm volatile("st.shared.f32 [%0],%1;" ::"r"(p), "f"(a) : "memory")
 #define STORE_LOCAL_F2(p, a, b) asm volatile("st.shared.v2.f32 [%0],{%1,%2};" ::"r"(p), "f"(a), "f"(b) : "memory")
 #define STORE_LOCAL_F4(p, a, b, c, d) asm volatile("st.shared.v4.f32 [%0],{%1,%2,%3,%4};" ::"r"(p), "f"(a), "f"(b), "f"(c), "f"(d) : "memory")
 #define STORE_LOCAL8(p, a, b) asm volatile("st.shared.v2.u32 [%0],{%1,%2};" ::"r"(p), "r"(a), "r"(b) : "memory")

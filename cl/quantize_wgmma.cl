@@ -22,8 +22,6 @@
 #define ITEMS LANES
 #define ROWS 16               // Of a K block, a warp.
 #define PASSES (ROWS / 2)     // A pass is two rows, one in each half of a warp.
-#define PER (SOURCE == TYPE_F32 ? 1 : 2)  // Elements in a register.
-#define WORDS (8 / PER)
 // The statement after EACH_ROWS is done for each `id`, ROWS packed rows of a K block, that is this warp's; ROWS_AT: their rows
 // [first, end) of X, which lie in one tile and may be none. Of a grouped problem fewer warps may be there, of others one each.
 #ifdef GROUPED
@@ -47,38 +45,6 @@ static inline scheduled_tile rows_in(scheduled_tile here, int row)
 #define NO_ROWS return
 #endif
 
-// What is seldom is kept out of the code that must be unrolled: also codes of two elements whose scale the quick quotients do not reach.
-__attribute__((noinline)) uint slow_pair(float2 v, float scale) { return slow_codes(v, scale, as_uint(scale) < 0x7f800000u); }
-
-#if SOURCE == TYPE_F32
-#define PAIR_OF(V, RAW, i) const float2 V = (float2)(as_float((RAW)[2 * (i)]), as_float((RAW)[2 * (i) + 1]))
-#elif SOURCE == TYPE_BF16
-#define PAIR_OF(V, RAW, i) const float2 V = (float2)(as_float((RAW)[i] << 16), as_float((RAW)[i] & 0xffff0000u))
-#else
-#define PAIR_OF(V, RAW, i)  \
-  float2 V;                 \
-  asm("{.reg .b16 l,h; mov.b32 {l,h},%2; cvt.f32.f16 %0,l; cvt.f32.f16 %1,h;}" : "=f"(V.x), "=f"(V.y) : "r"((RAW)[i]))
-#endif
-// Magnitudes grow with their bits in every type: the largest of a register's elements, of two registers', and its bits as f32.
-#if SOURCE == TYPE_F32
-#define MAGNITUDES(w) ((w) & 0x7fffffffu)
-#define LARGER(r, a, b) r = max(a, b)
-#define BITS_OF_LARGEST(w) (w)
-#else
-#define MAGNITUDES(w) ((w) & 0x7fff7fffu)
-#define LARGER(r, a, b) asm("max.u16x2 %0,%1,%2;" : "=r"(r) : "r"(a), "r"(b))
-#define BITS_OF_LARGEST(w) bits_of(max((w) & 0xffffu, (w) >> 16))
-static inline uint bits_of(uint magnitude)
-{
-#if SOURCE == TYPE_BF16
-  return magnitude << 16;
-#else
-  float f;
-  asm("{.reg .b16 h; cvt.u16.u32 h,%1; cvt.f32.f16 %0,h;}" : "=f"(f) : "r"(magnitude));
-  return as_uint(f);
-#endif
-}
-#endif
 #define PERMUTE(r, a, b, how) asm("prmt.b32 %0,%1,%2,%3;" : "=r"(r) : "r"(a), "r"(b), "r"(how))
 
 // x: element x_at on, rows ldx apart. out: from byte out_at on, scales: f32 from scales_at on, in `blocks` K blocks of 128. The
@@ -88,18 +54,6 @@ static inline uint bits_of(uint magnitude)
   if (get_group_id(0) == 0)                                                                                         \
     for (uint i = get_local_id(0); i < COUNTERS && m > 0; i += ITEMS) ((__global uint*)(scales + scales_at))[(int)i - COUNTERS] = 0u
 
-// Of the magnitudes of twice STEP passes a pair of work-items keeps those of STEP each: with steps of 4, 2 and 1 a work-item is left with
-// those of one pass.
-#define HALVE(STEP)                                                                                                 \
-  do {                                                                                                              \
-    const bool upper_ = c & (STEP);                                                                                 \
-    UNROLL for (int i_ = 0; i_ < (STEP); ++i_) {                                                                    \
-      const uint low_ = all[i_], high_ = all[i_ + (STEP)];                                                          \
-      uint other_;                                                                                                  \
-      SHUFFLE_XOR(other_, upper_ ? low_ : high_, STEP);                                                             \
-      LARGER(all[i_], upper_ ? high_ : low_, other_);                                                               \
-    }                                                                                                               \
-  } while (0)
 // Loads a warp's rows; row 2 * i + (lane >> 4) is in raw[i]. Leaves the scale of row 2 * (lane % PASSES) + (lane >> 4) and its
 // reciprocal, 0 where the quick quotients do not reach.
 #define LOAD_AND_SCALE()                                                                                            \
@@ -110,48 +64,17 @@ static inline uint bits_of(uint magnitude)
   const uint count = (uint)(here.end - here.first);                                                                 \
   const bool whole = ((x_at | ldx) & (PER == 1 ? 3 : 7)) == 0 && kb * 128u + 128u <= (uint)k;                       \
   const uint col = kb * 128u + 8u * c;                                                                              \
-  uint raw[PASSES][WORDS], all[PASSES], amax;                                                                       \
-  if (whole) UNROLL for (int i = 0; i < PASSES; ++i) {                                                              \
-    const ulong at = x_at + (ulong)(here.first + (int)min(2u * i + (lane >> 4), count - 1)) * ldx + col;            \
-    UNROLL for (int j = 0; j < WORDS; j += 4) LOAD16(&raw[i][j], x + (at + j * PER) * (4 / PER));                    \
-  }                                                                                                                 \
-  else UNROLL for (int i = 0; i < PASSES; ++i) {                                                                    \
-    const ulong row_at = x_at + (ulong)(here.first + (int)min(2u * i + (lane >> 4), count - 1)) * ldx;              \
-    UNROLL for (int j = 0; j < WORDS; ++j) raw[i][j] = word_at(x, row_at, col + j * PER, (uint)k);                  \
-  }                                                                                                                 \
-  UNROLL for (int i = 0; i < PASSES; ++i) {                                                                         \
-    all[i] = MAGNITUDES(raw[i][0]);                                                                                 \
-    UNROLL for (int j = 1; j < WORDS; ++j) LARGER(all[i], all[i], MAGNITUDES(raw[i][j]));                           \
-  }                                                                                                                 \
-  HALVE(4);                                                                                                         \
-  HALVE(2);                                                                                                         \
-  HALVE(1);                                                                                                         \
-  SHUFFLE_XOR(amax, all[0], 8);                                                                                     \
-  LARGER(amax, amax, all[0]);                                                                                       \
-  amax = BITS_OF_LARGEST(amax);                                                                                          \
+  uint raw[PASSES][WORDS];                                                                                          \
+  const uint pass_row = lane >> 4;                                                                                  \
+  if (whole) UNROLL for (int i = 0; i < PASSES; ++i)                                                                \
+    LOAD_EIGHT(raw[i], x, x_at + (ulong)(here.first + (int)min(2u * i + pass_row, count - 1)) * ldx, col);          \
+  else UNROLL for (int i = 0; i < PASSES; ++i)                                                                      \
+    LOAD_EIGHT_ANYWHERE(raw[i], x, x_at + (ulong)(here.first + (int)min(2u * i + pass_row, count - 1)) * ldx, col, k); \
   float scale, reciprocal;                                                                                          \
-  if (!scale_and_reach(amax, floor_bits, &scale, &reciprocal)) reciprocal = 0.0f;                                   \
+  SCALES_OF_PASSES(raw, floor_bits, scale, reciprocal);                                                             \
   const uint my_row = 2u * (c % PASSES) + (lane >> 4)
 
-// The eight codes of this work-item's elements of pass I.
-#define CODES_OF(LO, HI, I)                                                                                         \
-  do {                                                                                                              \
-    uint s_, r_;                                                                                                    \
-    SHUFFLE(s_, as_uint(scale), (lane & 16) + (I));                                                                 \
-    SHUFFLE(r_, as_uint(reciprocal), (lane & 16) + (I));                                                            \
-    PAIR_OF(v0, raw[I], 0);                                                                                         \
-    PAIR_OF(v1, raw[I], 1);                                                                                         \
-    PAIR_OF(v2, raw[I], 2);                                                                                         \
-    PAIR_OF(v3, raw[I], 3);                                                                                         \
-    const float s = as_float(s_), r = as_float(r_);                                                                 \
-    if (r_ != 0u) {                                                                                                 \
-      LO = quick_codes(v0, s, r) | quick_codes(v1, s, r) << 16;                                                     \
-      HI = quick_codes(v2, s, r) | quick_codes(v3, s, r) << 16;                                                     \
-    } else {                                                                                                        \
-      LO = slow_pair(v0, s) | slow_pair(v1, s) << 16;                                                               \
-      HI = slow_pair(v2, s) | slow_pair(v3, s) << 16;                                                               \
-    }                                                                                                               \
-  } while (0)
+#define CODES_OF(LO, HI, I) CODES_OF_PASS(LO, HI, raw, I, scale, reciprocal)
 
 // f16 values in the ring's order.
 __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_f16(QUANTIZE_ARGS SCHEDULES_ARGS)

@@ -188,23 +188,25 @@ TEST_F(OpenClQuantiser, IntoTilesOfBf16GivesTheBitsOfCodesMadeBefore) {
   if (!ran) GTEST_SKIP() << "no device that the kernels run on";
 }
 
-TEST_F(OpenClQuantiser, InsideAKernelOfFewRowsGivesTheBitsOfCodesMadeBefore) {
+TEST_F(OpenClQuantiser, InsideKernelsOfFewRowsGivesTheBitsOfCodesMadeBefore) {
   bool ran = false;
   for (const auto& device : devices()) {
-    Case asked{.m = 1, .n = 48, .k = 690, .options = {{"variant", "gemm_mma_stream"}}};
-    if (device->supports(asked.desc()).reason != backend::Reason::none) continue;
-    ran = true;
     std::uint32_t turn = 0;
-    for (const std::int64_t m : {1, 2, 3, 7, 13, 20}) {
-      for (const DType source : kSources) {
-        // Rows at any address, a ragged last K block, values out of the quick quotients' reach, none that are finite.
-        const DType type = kCodes[turn % 3];
-        expect_same_product(*device, values_with_none(m * 701, 50 + turn, m * 701 - 12), source, m, 690, 701, type,
-                            {1, 128}, "gemm_mma_stream");
-        // Whole K blocks at addresses that vectors take.
-        expect_same_product(*device, hard_values(m * 704, 80 + turn), source, m, 640, 704, type, {1, 128},
-                            "gemm_mma_stream");
-        ++turn;
+    for (const char* const variant : {"gemm_mma_stream", "gemm_mma_ring"}) {
+      for (const std::int64_t m : {1, 2, 3, 7, 13, 20}) {
+        Case asked{.m = m, .n = 48, .k = 690, .options = {{"variant", variant}}};
+        if (device->supports(asked.desc()).reason != backend::Reason::none) continue;
+        ran = true;
+        for (const DType source : kSources) {
+          // Rows at any address, a ragged last K block, values out of the quick quotients' reach, none that are
+          // finite.
+          const DType type = kCodes[turn % 3];
+          expect_same_product(*device, values_with_none(m * 701, 50 + turn, m * 701 - 12), source, m, 690, 701, type,
+                              {1, 128}, variant);
+          // Whole K blocks at addresses that vectors take.
+          expect_same_product(*device, hard_values(m * 704, 80 + turn), source, m, 640, 704, type, {1, 128}, variant);
+          ++turn;
+        }
       }
     }
   }

@@ -40,6 +40,9 @@ TEST(OpenClTensorCores, ProblemsTakeTheKernelAndTheTilesThatWereFastest) {
   constexpr auto none = backend::DType::none, bf16 = backend::DType::bf16;
   const std::vector<Fastest> table = {
       {90, 1, 4096, 4096, f32, "gemm_mma_stream", {{"columns", 16}, {"warps", 8}}},
+      {90, 1, 4096, 4096, f32, "gemm_mma_ring", {{"warps", 8}, {"per_unit", 2}, {"passes", 2}}, 0, bf16},
+      {90, 4, 4096, 12288, f32, "gemm_mma_ring", {{"warps", 16}, {"per_unit", 1}, {"passes", 16}}, 0, bf16},
+      {90, 1, 2112, 7168, f32, "gemm_mma_stream", {{"warps", 16}}, 0, bf16},  // Too few columns for every unit.
       {90, 16, 7168, 16384, f32, "gemm_mma_stream", {{"columns", 32}, {"lines", 1}, {"warps", 8}}},
       {90, 16, 7168, 16384, tensor14, "gemm_mma_stream", {{"tile_m", 16}}},
       {90, 24, 4096, 4096, f32, "gemm_mma_stream"},

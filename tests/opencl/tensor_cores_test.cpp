@@ -40,8 +40,8 @@ TEST(OpenClTensorCores, AKernelOf14BitsFailsTheTrialOfClassF32) {
     const Variant honest = *find_variant("gemm_wgmma_fp8"), false_one = liar();
     EXPECT_EQ(make_trials(*context, nullptr)->why_not(honest), "");
     EXPECT_NE(make_trials(*context, nullptr)->why_not(false_one).find("elements are wrong"), std::string::npos);
-    for (const char* name :
-         {"gemm_wgmma_f16", "gemm_wgmma_few", "gemm_wgmma_few_f16", "gemm_wgmma_s8", "gemm_mma_stream"})
+    for (const char* name : {"gemm_wgmma_f16", "gemm_wgmma_few", "gemm_wgmma_few_f16", "gemm_wgmma_s8",
+                             "gemm_mma_stream", "gemm_mma_ring"})
       EXPECT_EQ(make_trials(*context, nullptr)->why_not(*find_variant(name)), "") << name;
   }
 }
@@ -82,6 +82,34 @@ TEST(OpenClTensorCores, FewRowsAreRightInEveryWidthAndDepth) {
 void check_on_tensor_cores(const Case& c) {
   const Data data = make_data(c);
   for (const auto& device : tensor_cores()) expect_right(run(*device, c, data), c, device->props().name);
+}
+
+// Fewer units of columns than multiprocessors and several to each, K blocks that leave warps without any, rings
+// shorter than what goes through them.
+TEST(OpenClTensorCores, RowsInLocalMemoryAreRightInEveryWidth) {
+  if (tensor_cores().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
+  struct Tried {
+    int m, tile_m, columns, warps, per_unit, passes;
+    std::int64_t n, k;
+  };
+  for (const Tried& t : {Tried{1, 1, 32, 8, 2, 2, 12010, 4096},
+                         {1, 1, 64, 8, 1, 4, 9000, 4096},
+                         {2, 2, 16, 8, 1, 8, 298, 690},
+                         {3, 4, 32, 16, 1, 16, 8200, 12000},
+                         {4, 4, 64, 8, 1, 1, 9000, 2900},
+                         {7, 8, 32, 16, 1, 8, 4300, 4096},
+                         {8, 8, 16, 16, 1, 16, 130, 100}}) {
+    for (const DType source : {DType::none, DType::bf16}) {
+      Case c{.m = t.m, .n = t.n, .k = t.k, .a_source = source, .d = DType::bf16, .bias = DType::f32};
+      c.options = {{"variant", "gemm_mma_ring"},
+                   {"tile_m", std::to_string(t.tile_m)},
+                   {"columns", std::to_string(t.columns)},
+                   {"warps", std::to_string(t.warps)},
+                   {"per_unit", std::to_string(t.per_unit)},
+                   {"passes", std::to_string(t.passes)}};
+      check_on_tensor_cores(c);
+    }
+  }
 }
 
 /// `c` with types, a leading dimension and scales that differ from one `turn` to the next.
