@@ -11,7 +11,6 @@
 
 #include "backends/numerics/checked.h"
 #include "backends/numerics/collector.h"
-#include "backends/numerics/elements.h"
 
 namespace ironcl::numerics {
 namespace {
@@ -32,7 +31,7 @@ double ratio_of(double got, const Bounded& want, std::size_t at) noexcept {
   const double reference = want.value[at], bound = want.bound[at];
   if (std::isnan(reference)) return std::isnan(got) ? 0 : kInfinity;
   if (std::isinf(reference)) return got == reference ? 0 : kInfinity;
-  const double threshold = element_of(want.dtype).overflow_threshold;
+  const double threshold = overflow_threshold(want.dtype);
   // What of the bound comes before the rounding to the output type.
   const double slack = std::max(bound - rounding_bound(want.dtype, reference), 0.0);
   if (!std::isfinite(got)) {

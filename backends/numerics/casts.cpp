@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Casts by integer arithmetic on the bit patterns: independent of the rounding mode, of flushed subnormals and of the
-// processor's conversion instructions. Below them the table of element types, whose loops they are compiled into.
+// processor's conversion instructions. Below them the one table of element types, whose loops they are compiled into:
+// a type is one row and the functions that the row names; formats.h and casts.h ask there.
 #include "backends/numerics/casts.h"
 
 #include <algorithm>
@@ -11,7 +12,6 @@
 #include <limits>
 
 #include "backends/numerics/clones.h"
-#include "backends/numerics/elements.h"
 
 namespace ironcl::numerics {
 namespace {
@@ -211,6 +211,25 @@ constexpr auto kF32 = [](float value, Overflow) { return value; };
 constexpr auto kF64 = [](float value, Overflow) { return static_cast<double>(value); };
 constexpr auto kE8m0 = [](float value, Overflow) { return encode_e8m0(value); };
 
+/// A row of the table: what a type is called, how large it is, what it can hold, how it is decoded and encoded.
+struct Element {
+  std::string_view name, file_name;  ///< In this project, and in safetensors files.
+  std::uint32_t bits = 0;            ///< Bits per element; those below eight share a byte, lower bits first.
+  bool code = false;                 ///< Quantised operands come in it.
+  bool real = false;                 ///< Unquantised operands and outputs come in it.
+  bool scale = false;                ///< Scales come in it.
+  bool integer = false;              ///< Codes of one kind go with their like only.
+  double largest = 0;                ///< Finite.
+  double unit_roundoff = 0;
+  double smallest_subnormal = 0;
+  double overflow_threshold = 0;
+  /// Elements from number `first` on, as many as there is room for. Null for none.
+  void (*to_f32)(const void* from, std::int64_t first, std::span<float> to) = nullptr;
+  void (*to_f64)(const void* from, std::int64_t first, std::span<double> to) = nullptr;
+  /// All of `from`; null where nothing is encoded to the type.
+  void (*from_f32)(std::span<const float> from, void* to, Overflow overflow) = nullptr;
+};
+
 constexpr double kNever = std::numeric_limits<double>::infinity();
 // The tie at 464 goes down, to 448, the even one: what overflows lies beyond.
 constexpr double kBeyond464 = std::bit_cast<double>(std::bit_cast<std::uint64_t>(464.0) + 1);
@@ -249,14 +268,34 @@ constexpr std::array<Element, kDTypes> kElements{{
 }};
 // clang-format on
 
-}  // namespace
-
+/// The row of a type; of none where there is no such type.
 const Element& element_of(DType type) noexcept {
   const auto index = static_cast<std::size_t>(type);
   return kElements[index < kElements.size() ? index : 0];
 }
 
-std::span<const Element> elements() noexcept { return kElements; }
+}  // namespace
+
+std::uint32_t bits_of(DType type) noexcept { return element_of(type).bits; }
+std::uint32_t size_of(DType type) noexcept { return (element_of(type).bits + 7) / 8; }
+std::string_view name_of(DType type) noexcept { return element_of(type).name; }
+std::string_view file_name_of(DType type) noexcept { return element_of(type).file_name; }
+double largest(DType type) noexcept { return element_of(type).largest; }
+double unit_roundoff(DType type) noexcept { return element_of(type).unit_roundoff; }
+double smallest_subnormal(DType type) noexcept { return element_of(type).smallest_subnormal; }
+double overflow_threshold(DType type) noexcept { return element_of(type).overflow_threshold; }
+bool is_quantized(DType type) noexcept { return element_of(type).code; }
+bool is_float(DType type) noexcept { return element_of(type).real; }
+bool is_integer(DType type) noexcept { return element_of(type).integer; }
+bool is_scale(DType type) noexcept { return element_of(type).scale; }
+
+std::optional<DType> parse_dtype(std::string_view name) noexcept {
+  if (name == "e4m3") return DType::e4m3fn;
+  const auto found =
+      std::find_if(kElements.begin(), kElements.end(), [&](const Element& e) { return e.name == name; });
+  if (found == kElements.end()) return std::nullopt;
+  return static_cast<DType>(found - kElements.begin());
+}
 
 double load_as_f64(DType type, const void* data, std::int64_t index) noexcept {
   double value = 0;

@@ -61,6 +61,10 @@ double unit_roundoff(DType type) noexcept;
 /// Smallest positive value, subnormals included; 1 for integers.
 double smallest_subnormal(DType type) noexcept;
 
+/// From this magnitude on, rounding to nearest even gives an overflow: the largest finite value and half a step more.
+/// Infinity where nothing overflows.
+double overflow_threshold(DType type) noexcept;
+
 /// True for the types that quantised operands come in: e4m3fn, e5m2, i8, e2m1.
 bool is_quantized(DType type) noexcept;
 
