@@ -12,7 +12,6 @@
 #include <span>
 #include <vector>
 
-#include "backends/numerics/accuracy.h"
 #include "backends/numerics/formats.h"
 #include "backends/numerics/oracle.h"
 

@@ -10,7 +10,6 @@
 #include <numeric>
 #include <stdexcept>
 #include <string>
-#include <system_error>
 #include <thread>
 
 #include "backends/numerics/casts.h"
@@ -207,10 +206,7 @@ void run(const Product& product, unsigned threads) {
     for (std::int64_t block = next++; block < blocks; block = next++) product.run_block(block, workspace);
   };
   std::vector<std::future<void>> helpers;
-  try {
-    while (helpers.size() + 1 < threads) helpers.push_back(std::async(std::launch::async, work));
-  } catch (const std::system_error&) {  // No more threads to have: the ones there do the work.
-  }
+  while (helpers.size() + 1 < threads) helpers.push_back(std::async(work));  // A thread each, if there are so many.
   work();
   for (std::future<void>& helper : helpers) helper.get();
 }

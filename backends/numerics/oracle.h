@@ -5,13 +5,30 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
+#include <string_view>
 #include <vector>
 
-#include "backends/numerics/accuracy.h"
 #include "backends/numerics/operand.h"
 
 namespace ironcl::numerics {
+
+/// What a kernel's arithmetic is worth; bounds.h has the error that each class may have. The values are those of
+/// IRONCL_ACCURACY_* in ironcl/plugin.h.
+enum class AccuracyClass : std::uint32_t { f32 = 0, tensor14 = 1 };
+
+/// "f32" or "tensor14".
+constexpr std::string_view name_of(AccuracyClass accuracy) noexcept {
+  return accuracy == AccuracyClass::tensor14 ? "tensor14" : "f32";
+}
+
+/// The class with that name; empty where there is none.
+constexpr std::optional<AccuracyClass> parse_accuracy(std::string_view name) noexcept {
+  for (const AccuracyClass one : {AccuracyClass::f32, AccuracyClass::tensor14})
+    if (name == name_of(one)) return one;
+  return std::nullopt;
+}
 
 /// What the bound of an element depends on.
 struct Sizes {
