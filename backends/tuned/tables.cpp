@@ -2,6 +2,7 @@
 #include "backends/tuned/tables.h"
 
 #include <algorithm>
+#include <boost/algorithm/string.hpp>
 #include <cmath>
 #include <limits>
 #include <stdexcept>
@@ -121,17 +122,10 @@ Entry entry_of(const boost::json::object& of) {
 }
 
 std::string sanitize(std::string_view device_name) {
-  std::string name;
-  for (const char c : device_name) {
-    const bool keep = (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '-' ||
-                      c == '.' || c == '+';
-    if (keep)
-      name += c;
-    else if (!name.empty() && name.back() != '_')
-      name += '_';
-  }
-  while (!name.empty() && name.back() == '_') name.pop_back();
-  return name;
+  using namespace boost::algorithm;
+  std::vector<std::string> words;
+  split(words, device_name, !(is_alnum(std::locale::classic()) || is_any_of("-.+")), token_compress_on);
+  return join_if(words, "_", [](const std::string& word) { return !word.empty(); });
 }
 
 std::string file_name(const Key& key) {
