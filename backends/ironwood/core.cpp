@@ -5,9 +5,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
 #include <cstring>
-#include <new>
 #include <utility>
 
 #include "backends/interface.h"
@@ -17,17 +15,6 @@ namespace ironcl::ironwood {
 
 using backend::Error;
 using backend::Status;
-
-void AlignedDelete::operator()(std::byte* data) const noexcept { std::free(data); }
-
-AlignedBytes allocate_aligned(std::uint64_t bytes) {
-  constexpr std::uint64_t kAlignment = 64;
-  if (bytes > (std::uint64_t{1} << 62)) throw std::bad_alloc();
-  const std::uint64_t rounded = std::max<std::uint64_t>(1, (bytes + kAlignment - 1) / kAlignment) * kAlignment;
-  auto* data = static_cast<std::byte*>(std::aligned_alloc(kAlignment, rounded));
-  if (data == nullptr) throw std::bad_alloc();
-  return AlignedBytes(data);
-}
 
 Core::Core(const Machine& machine, bool with_data, std::int64_t vmem_limit, Timeline* timeline)
     : machine_(machine), with_data_(with_data), vmem_limit_(vmem_limit), timeline_(timeline) {

@@ -8,10 +8,12 @@
 // earlier, so a missing wait also shows in the numbers.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
+#include <new>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -40,11 +42,9 @@ struct Timeline {
   std::uint64_t dropped = 0;  ///< Spans that did not fit.
 
   int track(const std::string& name) {
-    for (std::size_t i = 0; i < tracks.size(); ++i) {
-      if (tracks[i] == name) return static_cast<int>(i);
-    }
-    tracks.push_back(name);
-    return static_cast<int>(tracks.size()) - 1;
+    const auto place = std::find(tracks.begin(), tracks.end(), name) - tracks.begin();
+    if (place == std::ssize(tracks)) tracks.push_back(name);
+    return static_cast<int>(place);
   }
   bool full() const noexcept { return spans.size() >= capacity; }
   void add(TimelineSpan span) {
@@ -81,14 +81,15 @@ struct Region {
   friend bool operator==(const Region&, const Region&) = default;
 };
 
-/// Frees what std::aligned_alloc gave.
+/// Memory on a 64-byte boundary.
+inline constexpr std::align_val_t kAlignment{64};
 struct AlignedDelete {
-  void operator()(std::byte* data) const noexcept;
+  void operator()(std::byte* data) const noexcept { ::operator delete[](data, kAlignment); }
 };
 using AlignedBytes = std::unique_ptr<std::byte[], AlignedDelete>;
 
-/// `bytes` of memory on a 64-byte boundary, not initialised. Throws std::bad_alloc.
-AlignedBytes allocate_aligned(std::uint64_t bytes);
+/// `bytes` of it, not initialised. Throws std::bad_alloc.
+inline AlignedBytes allocate_aligned(std::uint64_t bytes) { return AlignedBytes(new (kAlignment) std::byte[bytes]); }
 
 /// `slots` buffers of rows x cols elements in VMEM, row-major with pitch cols.
 struct VmemPart {

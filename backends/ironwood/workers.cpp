@@ -8,24 +8,13 @@
 #include <boost/asio/thread_pool.hpp>
 #include <exception>
 #include <latch>
-#include <mutex>
-#include <optional>
 #include <thread>
 
 namespace ironcl::ironwood {
 
-struct Workers::Pool {
-  std::once_flag started;
-  std::optional<boost::asio::thread_pool> threads;
-};
+Workers::Workers() : threads_(std::max(1u, std::thread::hardware_concurrency())) {}
 
-Workers::Workers(unsigned threads)
-    : threads_(threads != 0 ? threads : std::max(1u, std::thread::hardware_concurrency())),
-      pool_(std::make_unique<Pool>()) {}
-
-Workers::~Workers() {
-  if (pool_->threads) pool_->threads->join();
-}
+Workers::~Workers() = default;  // The pool waits for its threads.
 
 void Workers::run(std::int64_t count, const std::function<void(std::int64_t)>& task, unsigned limit) {
   const auto most = static_cast<std::int64_t>(limit == 0 ? threads_ : std::min(limit, threads_));
@@ -34,7 +23,7 @@ void Workers::run(std::int64_t count, const std::function<void(std::int64_t)>& t
     for (std::int64_t i = 0; i < count; ++i) task(i);
     return;
   }
-  std::call_once(pool_->started, [this] { pool_->threads.emplace(threads_ - 1); });
+  std::call_once(started_, [this] { helpers_ = std::make_unique<boost::asio::thread_pool>(threads_ - 1); });
 
   std::atomic<std::int64_t> next{0};
   std::exception_ptr failure;
@@ -51,7 +40,7 @@ void Workers::run(std::int64_t count, const std::function<void(std::int64_t)>& t
     }
   };
   for (std::int64_t h = 0; h < helpers; ++h) {
-    boost::asio::post(*pool_->threads, [&work, done] {
+    boost::asio::post(*helpers_, [&work, done] {
       work();
       done->count_down();
     });

@@ -5,13 +5,18 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <mutex>
+
+namespace boost::asio {
+class thread_pool;
+}
 
 namespace ironcl::ironwood {
 
+/// As many as the machine has, the caller's included. They start with the first big task.
 class Workers {
  public:
-  /// `threads` in all, the caller's included; 0: as many as the machine has. Threads start with the first big task.
-  explicit Workers(unsigned threads = 0);
+  Workers();
   ~Workers();
 
   /// Runs task(i) for 0 <= i < count, in any order, on at most `limit` threads (0: all); returns when all are done.
@@ -19,9 +24,9 @@ class Workers {
   void run(std::int64_t count, const std::function<void(std::int64_t)>& task, unsigned limit = 0);
 
  private:
-  struct Pool;
   unsigned threads_;
-  std::unique_ptr<Pool> pool_;
+  std::once_flag started_;
+  std::unique_ptr<boost::asio::thread_pool> helpers_;
 };
 
 }  // namespace ironcl::ironwood
