@@ -66,7 +66,7 @@ constexpr std::array<Tpu, 4> kTpus = {{
 std::span<const Tpu> all_tpus() noexcept { return kTpus; }
 
 const Tpu* find_tpu(std::string_view key) noexcept {
-  const auto* found = std::find_if(kTpus.begin(), kTpus.end(), [&](const Tpu& tpu) { return tpu.key == key; });
+  const Tpu* const found = std::ranges::find(kTpus, key, &Tpu::key);
   return found == kTpus.end() ? nullptr : found;
 }
 

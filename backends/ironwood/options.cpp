@@ -4,9 +4,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/json.hpp>
-#include <limits>
 #include <string_view>
 #include <utility>
 #include <vector>
@@ -73,9 +73,9 @@ template <std::vector<std::int32_t> PlanRequest::*kField>
 bool read_list(std::string_view text, PlanRequest* request) {
   std::vector<std::int32_t> counts;
   for (const std::string_view word : words::split(text, ',')) {
-    std::int64_t count = 0;
-    if (!read_number(word, 0, std::numeric_limits<std::int32_t>::max(), &count)) return false;
-    counts.push_back(static_cast<std::int32_t>(count));
+    const auto count = words::number<std::int32_t>(word);
+    if (!count || *count < 0) return false;
+    counts.push_back(*count);
   }
   request->*kField = std::move(counts);
   return true;
@@ -176,11 +176,8 @@ std::string known_keys() {
 PlanRequest read_options(const backend::Options& options) {
   PlanRequest request;
   for (const auto& [key, value] : options) {
-    const Option* found = nullptr;
-    for (const Option& option : kOptions) {
-      if (option.key == key) found = &option;
-    }
-    if (found == nullptr) {
+    const Option* const found = std::ranges::find(kOptions, key, &Option::key);
+    if (found == kOptions.end()) {
       throw Error(Status::invalid_argument, "ironwood: option {} does not exist; there are: {}", key, known_keys());
     }
     if (!found->read(value, &request)) {

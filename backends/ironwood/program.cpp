@@ -169,10 +169,8 @@ const ProgramEntry& entry_of(Program program) noexcept { return kPrograms[static
 std::string_view name_of(Program program) noexcept { return entry_of(program).name; }
 
 const ProgramEntry* find_program(std::string_view name) noexcept {
-  for (const ProgramEntry& entry : kPrograms) {
-    if (entry.name == name) return &entry;
-  }
-  return nullptr;
+  const ProgramEntry* const found = std::ranges::find(kPrograms, name, &ProgramEntry::name);
+  return found != std::end(kPrograms) ? found : nullptr;
 }
 
 RunTotals run_program(const Plan& plan, const Operands& operands, Workers* workers, Timeline* timeline) {

@@ -16,14 +16,13 @@ using backend::Event;
 using backend::Profile;
 using backend::Status;
 
-Status DoneEvent::wait(std::chrono::nanoseconds timeout) {
-  (void)timeout;
+Status DoneEvent::wait(std::chrono::nanoseconds /*timeout*/) {
   if (failure_) throw Error(*failure_);
   return Status::ok;
 }
 
 Profile DoneEvent::profile() {
-  if (failure_) throw Error(*failure_);
+  wait({});
   return profile_;
 }
 
@@ -77,8 +76,7 @@ std::shared_ptr<Event> ModelQueue::run(const std::vector<std::shared_ptr<Event>>
 
 // The link between host and HBM is not modelled: host copies take no modelled time.
 std::shared_ptr<Event> ModelQueue::write(const backend::Span& dst, const void* src,
-                                         backend::HostSemantics semantics) {
-  (void)semantics;
+                                         backend::HostSemantics /*semantics*/) {
   return run({}, [&] {
     std::memcpy(address_of(dst), src, dst.size);
     return 0.0;
