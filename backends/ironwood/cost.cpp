@@ -54,29 +54,27 @@ Dot dot_of(const Plan& plan) {
 }
 
 /// Of a grouped problem, by the visits of an even load: what run_grouped_program would step through.
-Estimate estimate_grouped(const Plan& plan) {
+double estimate_grouped_ns(const Plan& plan) {
   const Problem& p = plan.problem;
   const std::vector<MatrixRows> dealt = deal_rows(p.grouping, p.m, plan.matrix_rows);
   const Grid grid = plan.grid(p.rows());
   const auto no = static_cast<double>(grid[1]), ni = static_cast<double>(grid[2]);
   const double weights = static_cast<double>(p.n) * static_cast<double>(p.k) * numerics::size_of(p.w());
-  Estimate sum;
-  double rows = 0, weight_reads = 0;
+  double compute_ns = 0, rows = 0, weight_reads = 0;
   std::int64_t last = -1;
   for (const Visit& visit : visits_of(plan, dealt, p.rows())) {
     const std::int64_t given = rows_multiplied(plan, visit);
     const Work inner = step_work(plan, given, p.quantizes_x(), false),
                outer = step_work(plan, given, p.quantizes_x(), true);
-    sum.compute_ns += no * ((ni - 1) * std::max(inner.mxu_ns, inner.vpu_ns) + std::max(outer.mxu_ns, outer.vpu_ns));
+    compute_ns += no * ((ni - 1) * std::max(inner.mxu_ns, inner.vpu_ns) + std::max(outer.mxu_ns, outer.vpu_ns));
     rows += static_cast<double>(visit.tile_rows);
     if (ni > 1 || visit.matrix != last) weight_reads += 1;
     last = visit.matrix;
   }
   const double x_bytes = no * rows * static_cast<double>(p.k) * numerics::size_of(p.x());
   const double out_bytes = rows * static_cast<double>(p.n) * numerics::size_of(p.d);
-  sum.transfer_ns = (weight_reads * weights + x_bytes + out_bytes) / plan.machine.hbm_bytes_per_ns();
-  sum.time_ns = plan.machine.assume.launch_ns + std::max(sum.compute_ns, sum.transfer_ns);
-  return sum;
+  const double transfer_ns = (weight_reads * weights + x_bytes + out_bytes) / plan.machine.hbm_bytes_per_ns();
+  return plan.machine.assume.launch_ns + std::max(compute_ns, transfer_ns);
 }
 
 }  // namespace
@@ -117,16 +115,15 @@ Work step_work(const Plan& plan, std::int64_t rows, bool quantizes, bool stores)
     };
     operations += (widened(left, rows) + widened(right, blocks.o)) * assume.vpu_ops_per_widened_element;
   }
-  if (dequantizes_first(plan)) {  // the weights are widened and scaled, the sums only added
+  // Each K group's sum is scaled and added. Where one group spans K, the steps add and the last one scales.
+  double scales = (plan.problem.scaled_x() ? 1 : 0) + (plan.problem.scaled_w() ? 1 : 0);
+  const bool dequantizes = dequantizes_first(plan);
+  if (dequantizes) {  // The weights are widened and scaled, the sums only added.
     operations +=
         static_cast<double>(blocks.o) * static_cast<double>(blocks.i) * (assume.vpu_ops_per_widened_element + 1);
-    operations += (plan.save_acc ? outputs : 0) + (stores ? outputs * assume.vpu_ops_per_stored_element : 0);
-    work.vpu_ns = operations / plan.machine.vpu_ops_per_s() * 1e9;
-    return work;
+    scales = 0;
   }
-  // Each K group's sum is scaled and added. Where one group spans K, the steps add and the last one scales.
-  const double scales = (plan.problem.scaled_x() ? 1 : 0) + (plan.problem.scaled_w() ? 1 : 0);
-  if (plan.problem.group < plan.problem.k) {
+  if (plan.problem.group < plan.problem.k && !dequantizes) {
     operations += outputs * along_k * (scales + 1);
   } else {
     operations += (plan.save_acc ? outputs : 0) + (stores ? outputs * scales : 0);
@@ -145,8 +142,8 @@ std::int64_t rows_multiplied(const Plan& plan, const Visit& visit) {
   return std::min(plan.blocks.b, rows);
 }
 
-Estimate estimate(const Plan& plan, std::int64_t m) {
-  if (plan.problem.grouped()) return estimate_grouped(plan);
+double estimate_ns(const Plan& plan, std::int64_t m) {
+  if (plan.problem.grouped()) return estimate_grouped_ns(plan);
   const Grid grid = plan.grid(m);
   const auto nb = static_cast<double>(grid[0]), no = static_cast<double>(grid[1]), ni = static_cast<double>(grid[2]);
   const KernelBlocks& k = plan.blocks;
@@ -161,17 +158,16 @@ Estimate estimate(const Plan& plan, std::int64_t m) {
                        nb * no * area(k.b, k.o, numerics::size_of(plan.problem.d));
   const Work inner = step_work(plan, k.b, plan.problem.quantizes_x() && !plan.save_x_q, false);
   const Work last = step_work(plan, k.b, plan.problem.quantizes_x(), true);
-  Estimate sum;
-  sum.compute_ns = nb * no * ((ni - 1) * std::max(inner.mxu_ns, inner.vpu_ns) + std::max(last.mxu_ns, last.vpu_ns));
-  sum.transfer_ns = bytes / plan.machine.hbm_bytes_per_ns();
+  const double compute_ns =
+      nb * no * ((ni - 1) * std::max(inner.mxu_ns, inner.vpu_ns) + std::max(last.mxu_ns, last.vpu_ns));
+  const double transfer_ns = bytes / plan.machine.hbm_bytes_per_ns();
   const double first =
       (area(k.b, k.i, numerics::size_of(plan.problem.x())) + area(k.o, k.i, numerics::size_of(plan.problem.w()))) /
       plan.machine.hbm_bytes_per_ns();
   const double last_store = area(k.b, k.o, numerics::size_of(plan.problem.d)) / plan.machine.hbm_bytes_per_ns();
-  const double overlapped = std::max(sum.compute_ns, sum.transfer_ns - first - last_store);
-  sum.time_ns = plan.machine.assume.launch_ns + nb * no * ni * plan.machine.assume.step_overhead_ns +
-                (plan.buffers > 1 ? first + overlapped + last_store : sum.compute_ns + sum.transfer_ns);
-  return sum;
+  const double overlapped = std::max(compute_ns, transfer_ns - first - last_store);
+  return plan.machine.assume.launch_ns + nb * no * ni * plan.machine.assume.step_overhead_ns +
+         (plan.buffers > 1 ? first + overlapped + last_store : compute_ns + transfer_ns);
 }
 
 }  // namespace ironcl::ironwood

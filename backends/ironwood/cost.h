@@ -44,13 +44,8 @@ double dot_ns(const Machine& machine, numerics::DType left, numerics::DType righ
 /// bucket and to a native tile.
 std::int64_t rows_multiplied(const Plan& plan, const Visit& visit);
 
-/// Quantities of a whole run, without stepping through it: for supports(). Of a grouped problem with the load that
+/// Nanoseconds of a whole run, without stepping through it: for supports(). Of a grouped problem with the load that
 /// the plan assumes.
-struct Estimate {
-  double time_ns = 0;
-  double compute_ns = 0;
-  double transfer_ns = 0;
-};
-Estimate estimate(const Plan& plan, std::int64_t m);
+double estimate_ns(const Plan& plan, std::int64_t m);
 
 }  // namespace ironcl::ironwood

@@ -129,7 +129,7 @@ class ModelDevice final : public backend::Device {
     if (auto refusal = plan_for(desc, &plan)) return std::move(*refusal);
     backend::Support support;
     support.estimate_kind = backend::TimeKind::modelled;
-    support.estimate_ns = estimate(plan, desc.m).time_ns;
+    support.estimate_ns = estimate_ns(plan, desc.m);
     return support;
   }
 

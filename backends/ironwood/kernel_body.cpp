@@ -77,9 +77,6 @@ KernelBody::KernelBody(Core& core, const Plan& plan, std::int64_t m, Workers* wo
   const KernelBlocks& blocks = plan.blocks;
   if (plan.problem.scaled_x()) x_layout_ = plan.x_scales(m);
   if (plan.problem.scaled_w()) w_layout_ = plan.w_scales();
-  for (const bool quantizes : {false, true}) {
-    for (const bool stores : {false, true}) work_[quantizes][stores] = step_work(plan, blocks.b, quantizes, stores);
-  }
   VmemBuffer* acc = plan.save_acc ? &core.allocate("acc", 1, blocks.b, blocks.o, 4) : nullptr;
   VmemBuffer* x_q = plan.save_x_q ? &core.allocate("x_q", 1, blocks.b, blocks.i, 1) : nullptr;
   if (!core.with_data()) return;
@@ -105,8 +102,7 @@ Work KernelBody::step(const StepTile& tile) {
     multiply(tile);
     if (tile.last_k) store(tile);
   }
-  if (tile.rows != plan_.blocks.b) return step_work(plan_, tile.rows, quantizes, tile.last_k);
-  return work_[quantizes][tile.last_k];
+  return step_work(plan_, tile.rows, quantizes, tile.last_k);
 }
 
 template <class Row>

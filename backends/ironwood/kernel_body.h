@@ -71,7 +71,6 @@ class KernelBody {
   AlignedBytes x_q_temporary_, acc_temporary_;
   std::vector<float> scale_m_, scale_n_;
   std::vector<double> x_panels_, w_panels_, sums_;
-  Work work_[2][2];  // [quantizes][stores]
 };
 
 }  // namespace ironcl::ironwood

@@ -134,10 +134,12 @@ json::object report_core(const Machine& machine, DType left, DType right, double
             {"hbm", core.transfer_ns * 1e-3}}}};
 }
 
-json::object report_model(const Plan& plan, const RunTotals& totals) {
+json::object report_model(const Plan& plan) {
   const Problem& p = plan.problem;
+  const std::int64_t rows = std::max<std::int64_t>(p.rows(), 1);
+  const RunTotals totals = run_program(plan, describe_operands(plan, rows), nullptr, nullptr);
   const VisitTotals& visits = totals.copies.visits;
-  const Grid blocks = plan.grid(std::max<std::int64_t>(p.rows(), 1));
+  const Grid blocks = plan.grid(rows);
   const Grid grid = p.grouped() ? Grid{blocks[1], visits.visits, blocks[2]} : blocks;
   const CoreTotals& core = totals.core;
   json::object fetches, writes;
@@ -172,11 +174,6 @@ json::object report_model(const Plan& plan, const RunTotals& totals) {
   report["assumptions"] = assumptions_of(plan.machine);
   report["notes"] = notes_of(plan);
   return report;
-}
-
-json::object report_model(const Plan& plan) {
-  const std::int64_t m = std::max<std::int64_t>(plan.problem.rows(), 1);
-  return report_model(plan, run_program(plan, describe_operands(plan, m), nullptr, nullptr));
 }
 
 json::object report_machines() {

@@ -17,9 +17,6 @@ namespace ironcl::ironwood {
 ///   bound        which of the simulation's busy times is longer: transfers, or max(MXU, VPU) step by step
 boost::json::object report_model(const Plan& plan);
 
-/// Reports a run that has already been made.
-boost::json::object report_model(const Plan& plan, const RunTotals& totals);
-
 /// What all reports say of the core in a run that multiplies `flops` operations on types `left` and `right`: its
 /// time, its bytes, and how busy its parts were.
 boost::json::object report_core(const Machine& machine, numerics::DType left, numerics::DType right, double flops,

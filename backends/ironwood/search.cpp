@@ -68,7 +68,7 @@ std::optional<Refusal> search_blocks(const Problem& problem, const PlanRequest& 
     auto refusal = make_plan(problem, base, &candidate.plan);
     if (refusal) return refusal;
     candidate.footprint_bytes = vmem_of(candidate.plan).footprint_bytes;
-    candidate.time_ns = estimate(candidate.plan, problem.m).time_ns;
+    candidate.time_ns = estimate_ns(candidate.plan, problem.m);
     return refusal;
   };
   Candidate smallest;
