@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <future>
-#include <system_error>
 
 #include "backends/numerics/checked.h"
 #include "backends/opencl/steps/steps.h"
@@ -124,12 +123,8 @@ void Gemm::build() {
   ProgramBuilder& builder = *context_->builder;
   std::vector<std::future<void>> others;
   for (std::size_t i = 1; i < route_.steps.size(); ++i) {
-    Step& step = *route_.steps[i];
-    try {
-      others.push_back(std::async(std::launch::async, [&step, &builder] { step.build(builder); }));
-    } catch (const std::system_error&) {  // No thread is to be had: one after the other, then.
-      step.build(builder);
-    }
+    // Where no thread is to be had, get() builds.
+    others.push_back(std::async([&step = *route_.steps[i], &builder] { step.build(builder); }));
   }
   route_.steps.front()->build(builder);
   for (std::future<void>& other : others) other.get();
@@ -159,12 +154,6 @@ std::vector<std::string> Gemm::step_names() const {
   return names;
 }
 
-std::int64_t Gemm::a_rows_of(const backend::GemmArgs& args) const {
-  const Problem& p = choice_.problem;
-  if (p.gathers()) return args.a_rows;
-  return p.masked() ? checked_mul(p.matrices, args.m) : args.m;
-}
-
 Memory Gemm::own_workspace() {
   if (route_.booking.bytes() == 0) return {};
   if (own_workspace_() == nullptr) own_workspace_ = Buffer(context_, route_.booking.bytes()).memory();
@@ -192,7 +181,8 @@ std::shared_ptr<backend::Event> Gemm::enqueue(const std::shared_ptr<backend::Que
     }
     if (!args.workspace) call[Source::workspace] = own_workspace();
     call[Source::counter] = {&counter_, 0};
-    call.a_rows = a_rows_of(args);
+    if (const Problem& p = choice_.problem; p.gathers() || p.masked())
+      call.a_rows = p.gathers() ? args.a_rows : checked_mul(p.matrices, args.m);
     call.weights = &weights.in(*weight_form_);
     const bool uses_own = route_.booking.counter() || (!args.workspace && route_.booking.bytes() != 0);
     if (uses_own) own_memory_.begin(call);

@@ -39,8 +39,6 @@ class Gemm final : public backend::Gemm {
  private:
   void build();
   void warm_up();
-  /// Rows of A in memory.
-  std::int64_t a_rows_of(const backend::GemmArgs& args) const;
   Memory own_workspace();
 
   ContextPtr context_;

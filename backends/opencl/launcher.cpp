@@ -61,8 +61,8 @@ std::shared_ptr<Event> Launcher::done() {
     return nullptr;
   }
   if (launched_.empty()) {
-    launched_.reserve(1);
-    launched_.push_back(queue_->mark(wait_));
+    launched_.emplace_back();  // A command that does nothing, in its turn and after those of the wait list.
+    native_->enqueueMarkerWithWaitList(wait_.empty() ? nullptr : &wait_, &launched_.back());
   }
   under_way_ = false;  // Where record() throws, all have ended.
   return queue_->record(std::move(launched_), std::move(causes_));

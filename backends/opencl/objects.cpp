@@ -264,12 +264,6 @@ void Queue::flush() {
   tidy();
 }
 
-cl::Event Queue::mark(const std::vector<cl::Event>& wait) {
-  cl::Event event;
-  queue_.enqueueMarkerWithWaitList(wait.empty() ? nullptr : &wait, &event);
-  return event;
-}
-
 std::shared_ptr<Event> Queue::record(std::vector<cl::Event> commands, std::vector<std::shared_ptr<Event>> causes) {
   flush();
   std::shared_ptr<Event> event;
@@ -279,7 +273,8 @@ std::shared_ptr<Event> Queue::record(std::vector<cl::Event> commands, std::vecto
     event = std::make_shared<Event>(context_, std::move(commands), std::move(causes));
     if (may_fail) waiting_.push_back(event);
   } catch (...) {
-    wait_for_end_of(event != nullptr ? event->native() : commands.back());
+    // Nothing is to run once the error is thrown. The command may well fail itself.
+    quietly([&] { (event != nullptr ? event->native() : commands.back()).wait(); });
     throw;
   }
   return event;
@@ -324,10 +319,6 @@ std::shared_ptr<Event> own(const std::shared_ptr<backend::Event>& event, const c
   auto ours = std::dynamic_pointer_cast<Event>(event);
   if (ours == nullptr) throw Error(Status::invalid_argument, std::string(what) + " is not one of the opencl backend");
   return ours;
-}
-
-void wait_for_end_of(const cl::Event& command) noexcept {
-  quietly([&] { command.wait(); });
 }
 
 }  // namespace ironcl::opencl

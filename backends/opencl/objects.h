@@ -99,8 +99,6 @@ class Queue final : public backend::Queue {
   std::shared_ptr<Event> record(std::vector<cl::Event> commands, std::vector<std::shared_ptr<Event>> causes);
   /// Starts commands just enqueued whose events were not requested.
   void flush();
-  /// A command that does nothing, in its turn and after those of `wait`.
-  cl::Event mark(const std::vector<cl::Event>& wait);
   /// Whether commands of this queue wait for others that may fail: they need events, to say who failed first. PoCL
   /// 3.1 ends the process where a command fails whose event has been released.
   bool commands_may_fail() const noexcept { return !pending_.empty() || !waiting_.empty(); }
@@ -123,8 +121,5 @@ inline Queue& own(const std::shared_ptr<backend::Queue>& queue) { return static_
 /// An event of `context` that ends when and as `event` does.
 cl::Event native_for(const Context& context, const Event& event);
 std::shared_ptr<Event> own(const std::shared_ptr<backend::Event>& event, const char* what);
-/// Waits for a command of a call that cannot be finished, so that nothing runs once its error is thrown. The command
-/// may well fail itself.
-void wait_for_end_of(const cl::Event& command) noexcept;
 
 }  // namespace ironcl::opencl

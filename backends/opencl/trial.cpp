@@ -70,8 +70,7 @@ struct Tiny {
   static std::vector<std::uint8_t> encoded(DType type, const std::vector<float>& values) {
     std::vector<std::uint8_t> out(numerics::bytes_of(type, static_cast<std::int64_t>(values.size())));
     if (type == DType::i8)
-      std::transform(values.begin(), values.end(), out.begin(),
-                     [](float value) { return static_cast<std::uint8_t>(static_cast<int>(value)); });
+      numerics::quantize_run(type, values, 1.0f, out.data());
     else
       numerics::encode(type, values, out.data());
     return out;
@@ -129,11 +128,9 @@ class DeviceTrials final : public Trials {
     const bool only_numbers = !variant.trial->in_child;
     try {
       return guarded("its trial", [&] { return attempt_trial(context_, variant, log_); });
-    } catch (const backend::Error& error) {
-      if (only_numbers && error.status() != backend::Status::build_failed) throw;
-      return error.what();
     } catch (const std::exception& error) {
-      if (only_numbers) throw;
+      const auto* const known = dynamic_cast<const backend::Error*>(&error);
+      if (only_numbers && (known == nullptr || known->status() != backend::Status::build_failed)) throw;
       return error.what();
     }
   }
