@@ -22,11 +22,8 @@ class OpenClBackend final : public backend::Backend {
 
   std::vector<std::shared_ptr<backend::Device>> devices() override {
     const std::lock_guard lock(mutex_);
-    if (!found_) {
-      devices_ = find();
-      found_ = true;
-    }
-    return devices_;
+    if (!devices_) devices_ = find();
+    return *devices_;
   }
 
   std::shared_ptr<backend::Device> import_device(const backend::NativeDevice& native) override {
@@ -134,8 +131,7 @@ class OpenClBackend final : public backend::Backend {
   backend::Log* log_;
   std::shared_ptr<const tuned::Tables> tables_;
   std::mutex mutex_;
-  bool found_ = false;
-  std::vector<std::shared_ptr<backend::Device>> devices_;
+  std::optional<std::vector<std::shared_ptr<backend::Device>>> devices_;  ///< Once they were asked for.
   std::vector<Imported> imported_;
 };
 

@@ -29,24 +29,19 @@ cl::CommandQueue timing_queue(const Context& context) {
 /// 0 where the device's clock shows no time.
 double median_rate(double work, double least, const cl::CommandQueue& queue, const cl::Kernel& kernel,
                    std::size_t items, std::size_t local) {
-  const auto run = [&] {
-    cl::Event event;
-    queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);
-    return seconds_of_run(event);
+  const auto run_for = [&](double seconds) -> std::vector<double> {
+    std::vector<double> times;
+    for (double spent = 0; spent < seconds; spent += times.back()) {
+      cl::Event event;
+      queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);
+      times.push_back(seconds_of_run(event));
+      if (!(times.back() > 0)) return {};
+    }
+    return times;
   };
-  double spent = 0;
-  while (spent < least / 3) {
-    const double time = run();
-    if (!(time > 0)) return 0;
-    spent += time;
-  }
-  std::vector<double> times;
-  spent = 0;
-  while (spent < least) {
-    times.push_back(run());
-    if (!(times.back() > 0)) return 0;
-    spent += times.back();
-  }
+  std::vector<double> times = run_for(least / 3);
+  if (!times.empty()) times = run_for(least);
+  if (times.empty()) return 0;
   const auto middle = times.begin() + static_cast<std::ptrdiff_t>(times.size() / 2);
   std::nth_element(times.begin(), middle, times.end());
   return work / *middle;

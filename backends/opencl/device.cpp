@@ -168,12 +168,8 @@ std::shared_ptr<backend::Buffer> Device::import_buffer(Memory kind, void* handle
 
 std::shared_ptr<backend::Weights> Device::prepare_weights(const backend::WeightsDesc& desc) {
   backend::refuse_not_yet(backend::DType::none, desc.scale, "b");
-  WeightFormPtr form;
-  if (desc.plan != nullptr) {
-    form = static_cast<const Gemm&>(*desc.plan).weight_form();
-  } else {
-    form = context()->usual->of(backend::AccuracyClass::f32, desc.dtype);
-  }
+  WeightFormPtr form = desc.plan != nullptr ? static_cast<const Gemm&>(*desc.plan).weight_form()
+                                            : context()->usual->of(backend::AccuracyClass::f32, desc.dtype);
   return std::make_shared<Weights>(context_, desc, std::move(form));
 }
 

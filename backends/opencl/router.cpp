@@ -95,7 +95,6 @@ class Router final : public DescribedRoute {
   }
 
   void build() {
-    const auto flag = [](bool set) { return std::string(set ? "1" : "0"); };
     ProgramBuilder& builder = *context_->builder;
     sort_ = cl::Kernel(builder.build("sort_rows.cl", {{"LANES", std::to_string(sorting_lanes_)}}), "sort_rows");
     bind<SortArg::top_k>(sort_, desc_.top_k);
@@ -105,10 +104,10 @@ class Router final : public DescribedRoute {
     defines["LANES"] = std::to_string(choosing_lanes_);
     defines["LOGITS_TYPE"] = kernel_number(desc_.logits);
     defines["SCORE"] = std::to_string(static_cast<std::uint32_t>(desc_.score));
-    defines["HAS_BIAS"] = flag(desc_.bias != DType::none);
-    defines["NORMALIZE"] = flag(desc_.normalize);
-    defines["SHARED_GATE"] = flag(desc_.shared_gate);
-    defines["BEST_OF_TWO"] = flag(desc_.best_of_two);
+    defines["HAS_BIAS"] = std::to_string(desc_.bias != DType::none);
+    defines["NORMALIZE"] = std::to_string(desc_.normalize);
+    defines["SHARED_GATE"] = std::to_string(desc_.shared_gate);
+    defines["BEST_OF_TWO"] = std::to_string(desc_.best_of_two);
     choose_ = cl::Kernel(builder.build("choose_experts.cl", defines), "choose_experts");
     bind<ChooseArg::experts>(choose_, desc_.experts);
     bind<ChooseArg::top_k>(choose_, desc_.top_k);

@@ -136,9 +136,6 @@ std::optional<Tuned> find_tuned(const tuned::Tables& tables, const SelectionCont
   const Features& features = selection.features;
   const std::vector<std::string> devices = device_classes(selection);
   const std::string own = table_dtype(problem), plain = multiplied(problem);
-  const auto extent = [](std::int64_t group, std::int64_t size) {
-    return group == 0 ? std::max<std::int64_t>(size, 1) : group;
-  };
   std::vector<std::pair<tuned::Tables::Found, bool>> choices;  // And whether its table is of the problem's own class.
   const auto look_up = [&](const std::string& dtype, std::int64_t group_rows, std::int64_t group_cols) {
     const auto take = [&](std::vector<tuned::Tables::Found> more) {
@@ -163,12 +160,11 @@ std::optional<Tuned> find_tuned(const tuned::Tables& tables, const SelectionCont
     if (problem.n % 2 == 0) as(problem.n / 2, false);
     as(problem.n, false);
   };
-  const std::int64_t group_rows = extent(problem.b_scale.grid.group_rows, problem.n);
-  const std::int64_t group_cols = extent(problem.b_scale.grid.group_cols, problem.k);
+  const numerics::ScaleGrid grid = problem.b_scale.grid.resolved(problem.n, problem.k);
   for (const std::string& dtype : own == plain ? std::vector{own} : std::vector{own, plain}) {
-    look_up(dtype, group_rows, group_cols);
+    look_up(dtype, grid.group_rows, grid.group_cols);
     // A kernel sees K groups, not blocks: what is good for blocks of 128 is good for wider ones.
-    if (problem.k_group == 128 && (group_rows != 128 || group_cols != 128)) look_up(dtype, 128, 128);
+    if (problem.k_group == 128 && (grid.group_rows != 128 || grid.group_cols != 128)) look_up(dtype, 128, 128);
   }
   for (const auto& [found, of_own_class] : choices) {
     const std::int64_t units = found.entry.compute_units, here = features.compute_units;
