@@ -132,7 +132,8 @@ inline Pass pass_of_cores(const char* kernel, const Features& f) { return {kerne
 /// A variant that reads panels of weights, as all kernels of processors do.
 inline Variant variant_of_panels(std::string name, std::string summary) {
   Variant v(std::move(name), std::move(summary));
-  v.products = every_product();
+  v.products = every_code();
+  v.products.push_back(unquantised());
   v.codes_of_d = true;
   v.gate_run = [](const Tuning&, const Problem&) { return 16; };
   v.weights = [](const Tuning&, const Problem& p) { return panel_form(p.b); };

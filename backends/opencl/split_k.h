@@ -11,11 +11,6 @@
 
 namespace ironcl::opencl {
 
-/// Memory for the sums of the parts; none with one part.
-inline numerics::Size split_scratch(const Tuning& t, const Problem& p, const Features&) {
-  return scratch_of_parts(p, t["split_k"], t["tile_m"], p.n);
-}
-
 /// What a work-group has of something.
 using OfWorkGroup = std::int64_t (*)(const Tuning&);
 
@@ -64,7 +59,9 @@ inline Variant variant_of_chunks(std::string name, std::string summary, const st
   v.weights = [](const Tuning&, const Problem& p) { return blocked_form(0, 16, 64, p.b); };
   v.activations = [](const Tuning&, const Problem&) { return rows_form(64); };
   v.products = every_code();
-  v.scratch_bytes = split_scratch;
+  v.scratch_bytes = [](const Tuning& t, const Problem& p, const Features&) {
+    return scratch_of_parts(p, t["split_k"], t["tile_m"], p.n);
+  };
   v.codes_of_d = true;
   v.gate_run = [](const Tuning& t, const Problem&) { return t["split_k"] == 1 ? 1 : 0; };
   split_passes(v, kernel, columns, items);

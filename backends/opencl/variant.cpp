@@ -45,17 +45,13 @@ int width_for_d(const Problem& p, const std::vector<int>& widths) {
 }
 
 const Variant* find_variant(std::string_view name, std::span<const Variant> all) {
-  for (const Variant& variant : all) {
-    if (variant.name == name) return &variant;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(all, name, &Variant::name);
+  return found != all.end() ? &*found : nullptr;
 }
 
 const Tunable* find_tunable(const Variant& variant, std::string_view name) {
-  for (const Tunable& tunable : variant.tunables) {
-    if (tunable.name == name) return &tunable;
-  }
-  return nullptr;
+  const auto found = std::ranges::find(variant.tunables, name, &Tunable::name);
+  return found != variant.tunables.end() ? &*found : nullptr;
 }
 
 std::optional<int> value_of(const Tunable& tunable, std::string_view text) {
@@ -103,12 +99,6 @@ std::vector<Products> codes_of_a_byte() {
 std::vector<Products> every_code() {
   std::vector<Products> list = codes_of_a_byte();
   list.front().b.push_back(DType::e2m1);
-  return list;
-}
-std::vector<Products> every_product() {
-  using enum numerics::DType;
-  std::vector<Products> list = every_code();
-  list.push_back(unquantised());
   return list;
 }
 Products unquantised() {

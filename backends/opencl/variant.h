@@ -71,8 +71,7 @@ struct Trial {
 std::vector<Products> codes_of_a_byte();
 /// Those, and weights of four bits.
 std::vector<Products> every_code();
-/// Products of kernels that decode every type by its row of cl/fp8.cl: those, and unquantised weights.
-std::vector<Products> every_product();
+/// Unquantised weights, for kernels that decode every type by its row of cl/fp8.cl.
 Products unquantised();
 /// Products whose two operands are codes: fp8 by fp8; and i8 by i8.
 std::vector<Products> fp8_codes();

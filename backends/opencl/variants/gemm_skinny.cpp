@@ -44,9 +44,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
     if (local_bytes(wide, p) <= f.local_bytes && items(wide) <= f.max_work_group) return wide;
   }
   // Few columns: narrower work-groups, then parts of k, so that no compute unit is without work.
-  const auto work_groups = [&] {
-    return row_tiles(p, t["tile_m"]) * numerics::ceil_div(p.n, columns(t)) * t["split_k"];
-  };
+  const auto work_groups = [&] { return split_work_groups(t, p, columns(t)); };
   if (work_groups() * 2 <= f.compute_units) {
     t["lanes"] = 4;
   }
@@ -84,7 +82,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
 
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t tiles = row_tiles(p, t["tile_m"]);
-  const std::int64_t work_groups = tiles * numerics::ceil_div(p.n, columns(t)) * t["split_k"];
+  const std::int64_t work_groups = split_work_groups(t, p, columns(t));
   const double in_rounds = rounds(work_groups, f) * f.compute_units / work_groups;
   const double weights = 1.0 * p.n * p.k;
   // Decoding a weight costs as much as three multiply-adds.
