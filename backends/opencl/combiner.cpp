@@ -37,18 +37,19 @@ std::shared_ptr<backend::Combine> Device::create_combine(const backend::CombineD
     plain = make("0");
     if (desc.add != backend::DType::none) weighing = make("1");
   });
-  return operation(context(), desc, "combining", &backend::CombineArgs::tokens,
-                   [=](Call& call, const backend::CombineArgs& args) mutable {
-                     cl::Kernel& kernel = args.add_weights ? weighing : plain;
-                     bind<CombineArg::tokens>(kernel, args.tokens);
-                     bind_memory<CombineArg::x>(kernel, call.memory(args.x), numerics::size_of(desc.x));
-                     bind_memory<CombineArg::rows>(kernel, call.memory(args.rows), 4);
-                     bind_memory<CombineArg::weights>(kernel, call.memory(args.weights), 4);
-                     bind_memory<CombineArg::add>(kernel, call.memory(args.add), numerics::size_of(desc.add));
-                     bind_memory<CombineArg::add_weights>(kernel, call.memory(args.add_weights), 4);
-                     bind_memory<CombineArg::y>(kernel, call.memory(args.y), numerics::size_of(desc.y));
-                     call.launch(kernel, numerics::ceil_div(desc.cols, width * lanes), args.tokens, lanes);
-                   });
+  return std::make_shared<RunOperation<backend::CombineArgs, backend::CombineDesc>>(
+      context(), desc, "combining", &backend::CombineArgs::tokens,
+      [=](Call& call, const backend::CombineArgs& args) mutable {
+        cl::Kernel& kernel = args.add_weights ? weighing : plain;
+        bind<CombineArg::tokens>(kernel, args.tokens);
+        bind_memory<CombineArg::x>(kernel, call.memory(args.x), numerics::size_of(desc.x));
+        bind_memory<CombineArg::rows>(kernel, call.memory(args.rows), 4);
+        bind_memory<CombineArg::weights>(kernel, call.memory(args.weights), 4);
+        bind_memory<CombineArg::add>(kernel, call.memory(args.add), numerics::size_of(desc.add));
+        bind_memory<CombineArg::add_weights>(kernel, call.memory(args.add_weights), 4);
+        bind_memory<CombineArg::y>(kernel, call.memory(args.y), numerics::size_of(desc.y));
+        call.launch(kernel, numerics::ceil_div(desc.cols, width * lanes), args.tokens, lanes);
+      });
 }
 
 }  // namespace ironcl::opencl

@@ -52,7 +52,7 @@ Route route_of(const Choice& choice, const Features& features) {
   if (p.grouped()) {
     const ScheduleShape shape = choice.variant->schedule(choice.tuning);
     plan.scheduled_rows = shape.tile_rows;
-    plan.scheduled = book_schedule(shape, plan);
+    plan.scheduled = plan.booking.book(numerics::Size(ScheduleLists(p, p.m, shape).elements) * 4);
     if (!form->schedules(plan) && !schedules_itself(*choice.variant, choice.tuning, p))
       route.steps.push_back(schedule_step(shape, plan));
   }

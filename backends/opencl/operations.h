@@ -24,9 +24,11 @@ using DescribedRoute = Described<backend::RouteArgs, backend::RouteDesc>;
 using DescribedCombine = Described<backend::CombineArgs, backend::CombineDesc>;
 
 /// An operation out of `run`, which launches a call that has rows, or tokens: `count`.
-template <class Args, class Desc, class Run>
+template <class Args, class Desc>
 class RunOperation final : public Described<Args, Desc> {
  public:
+  using Run = std::function<void(Call&, const Args&)>;
+
   RunOperation(ContextPtr context, const Desc& desc, const char* doing, std::int64_t Args::*count, Run run)
       : Described<Args, Desc>(desc),
         context_(std::move(context)),
@@ -47,11 +49,6 @@ class RunOperation final : public Described<Args, Desc> {
   std::int64_t Args::*count_;
   Run run_;
 };
-template <class Args, class Desc, class Run>
-std::shared_ptr<backend::Operation<Args>> operation(ContextPtr context, const Desc& desc, const char* doing,
-                                                    std::int64_t Args::*count, Run run) {
-  return std::make_shared<RunOperation<Args, Desc, Run>>(std::move(context), desc, doing, count, std::move(run));
-}
 
 /// A sequence, in which the calls of a layer of experts for few tokens are one launch where the device runs that
 /// (fused_experts.cpp).

@@ -5,10 +5,6 @@
 
 namespace ironcl::opencl {
 
-Place book_schedule(const ScheduleShape& shape, const PlanContext& plan) {
-  return plan.booking.book(numerics::Size(ScheduleLists(plan.problem, plan.problem.m, shape).elements) * 4);
-}
-
 std::unique_ptr<Step> schedule_step(const ScheduleShape& shape, const PlanContext& plan) {
   const Problem& p = plan.problem;
   const std::int64_t lanes =

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// The steps that there are, a file each; and how kernels of several steps are told of rows that are scheduled or
-// gathered.
+// The steps of plans; and how kernels of several steps are told of rows that are scheduled or gathered. A step is a
+// file here; what fills one form alone is in that form's file, and what is an operation too in that one's.
 #pragma once
 
 #include "backends/opencl/arguments.h"
@@ -50,45 +50,25 @@ inline backend::QuantizeDesc quantizing_a(const Problem& p, backend::DType x, st
 
 /// Quantises what lies at `x` to codes at `codes`, with scales at `scales` (cl/quantize.cl). Rows come with each
 /// call, not with `desc`; columns from its own to `fill` become zero codes, and scales whose ld is 0 have no gaps. A
-/// call that does not bring the memory of `codes` leaves the step out.
+/// call that does not bring the memory of `codes` leaves the step out. `of`: the plan whose D this is; null: it is no
+/// D.
 std::unique_ptr<Step> quantize_rows_step(const backend::QuantizeDesc& desc, const Features& features, const Place& x,
-                                         const Place& codes, const Place& scales, std::int64_t fill = 0);
+                                         const Place& codes, const Place& scales, std::int64_t fill = 0,
+                                         const PlanContext* of = nullptr);
 
 /// Quantises D, as the kernels leave it at `d`, into what the caller takes; of a grouped problem rows that a matrix
 /// has.
 std::unique_ptr<Step> quantize_d_step(const Operand& d, const PlanContext& plan);
 
-/// Activates the call's rows of `gate` and `up` into `y`, with `scales` where it is quantised (cl/activate.cl).
-/// Throws unsupported for sizes that no kernel counts.
-std::unique_ptr<Step> activate_step(const backend::ActivateDesc& desc, const Features& features, const Place& gate,
-                                    const Place& up, const Place& y, const Place& scales);
-
-/// Activates `totals`, gates and ups side by side in f32, into `d`.
+/// Activates `totals`, gates and ups side by side in f32, into `d` (activation.cpp).
 std::unique_ptr<Step> activate_d_step(const Operand& totals, const Operand& d, const PlanContext& plan);
 
 /// Books codes and scales, rows `code_ld` elements apart.
 StepResult quantize_rows(const Operand& x, std::int64_t code_ld, const PlanContext& plan);
 
-/// Whether `x` may be quantised straight into tiles (scale groups of one row), and should: one kernel sees the rows
-/// of one tile only, and quantises a gathered row as often as it is wanted. Where that is little work it costs less
-/// than launching a second kernel.
-bool quantizes_tiles(const Operand& x, const PlanContext& plan);
-
-/// Quantises floats straight into `out` (cl/quantize_tiles.cl).
-std::unique_ptr<Step> quantize_tiles_step(const Operand& x, const Operand& out, const Packing& packing,
-                                          const PlanContext& plan);
-
 /// The first step of a grouped plan whose form of A does not schedule by itself: schedules rows into tiles and blocks
-/// (cl/schedule.cl), in the lists that book_schedule() has booked for `shape`.
+/// (cl/schedule.cl), in the lists that are booked for `shape`.
 std::unique_ptr<Step> schedule_step(const ScheduleShape& shape, const PlanContext& plan);
-Place book_schedule(const ScheduleShape& shape, const PlanContext& plan);
-
-/// Whether the two steps that follow schedule the rows of this problem, where it is grouped, as well: a command less.
-bool token_steps_schedule(const PlanContext& plan);
-/// From floats `x` into tokens_form(f16), for scale groups of one row by 128 columns (cl/quantize_wgmma.cl).
-std::unique_ptr<Step> quantize_tokens_step(bool f16, const Operand& x, const Operand& out, const PlanContext& plan);
-/// From rows of codes `a` with any scale grid into tokens_form(f16) (cl/pack_wgmma.cl).
-std::unique_ptr<Step> pack_tokens_step(bool f16, const Operand& a, const Operand& out, const PlanContext& plan);
 
 /// What a kernel is told of rows that are scheduled or gathered: SCHEDULE_LIST, or SCHEDULE_FIRST_LIST of a kernel
 /// that schedules them itself, and GATHER_LIST of cl/arguments.cl.
