@@ -2,6 +2,8 @@
 // Checks of the descriptions of a GEMM, its weights and a quantiser. Next door: fields.h (checks of one field),
 // descs_experts.cpp (the other operations), args.cpp (calls).
 
+#include <set>
+
 #include "plugins/adapter/fields.h"
 #include "plugins/adapter/spans.h"
 #include "plugins/adapter/validate.h"
@@ -104,21 +106,14 @@ void check_sizes(const backend::GemmDesc& desc) {
 }
 
 backend::Options plan_options(const ironcl_chain* chain) {
-  backend::Options out;
   const ironcl_chain* part = find_in_chain(chain, IRONCL_CHAIN_OPTIONS, "gemm_desc");
-  if (part == nullptr) return out;
+  if (part == nullptr) return {};
   const auto options = read_struct(reinterpret_cast<const ironcl_options*>(part), "options");
   if (options.count > kMostOptions) invalid("options.count is {}, expected at most {}", options.count, kMostOptions);
-  if (options.count != 0) require("options.items", options.items);
-  for (std::uint32_t i = 0; i < options.count; ++i) {
-    const ironcl_key_value& item = options.items[i];
-    require(fmt::format("options.items[{}].key", i), item.key);
-    require(fmt::format("options.items[{}].value", i), item.value);
-    for (const auto& [key, value] : out) {
-      if (key == item.key) invalid("options: \"{}\" occurs twice; give it once", key);
-    }
-    out.emplace_back(item.key, item.value);
-  }
+  backend::Options out = read(options.items, options.count, "options.items");
+  std::set<std::string_view> keys;
+  for (const auto& [key, value] : out)
+    if (!keys.insert(key).second) invalid("options: \"{}\" occurs twice; give it once", key);
   return out;
 }
 
@@ -149,6 +144,17 @@ void check_memory(const ironcl_weights_desc& abi, const backend::WeightsDesc& ou
 }
 
 }  // namespace
+
+backend::Options read(const ironcl_key_value* items, std::uint32_t count, std::string_view name) {
+  if (count != 0) require(name, items);
+  backend::Options out;
+  for (std::uint32_t i = 0; i < count; ++i) {
+    require(fmt::format("{}[{}].key", name, i), items[i].key);
+    require(fmt::format("{}[{}].value", name, i), items[i].value);
+    out.emplace_back(items[i].key, items[i].value);
+  }
+  return out;
+}
 
 backend::GemmDesc read(const ironcl_gemm_desc* in) {
   const auto abi = read_struct(in, "gemm_desc", IRONCL_GEMM_REPEATABLE, IRONCL_CHAIN_OPTIONS);

@@ -82,13 +82,9 @@ void device_query(ironcl_device device, const char* key, const void* desc, char*
   require("key", key);
   require("out_size", out_size);
   if (capacity != 0) require("out_text", out_text);
-  std::string text;
-  if (desc == nullptr) {
-    text = state->device->query(key, nullptr);
-  } else {
-    const backend::GemmDesc known = adapter::read(static_cast<const ironcl_gemm_desc*>(desc));
-    text = state->device->query(key, &known);
-  }
+  std::optional<backend::GemmDesc> known;
+  if (desc != nullptr) known = adapter::read(static_cast<const ironcl_gemm_desc*>(desc));
+  const std::string text = state->device->query(key, known ? &*known : nullptr);
   if (capacity != 0) copy_text(out_text, std::min<std::uint64_t>(capacity, text.size() + 1), text);
   *out_size = text.size() + 1;
 }

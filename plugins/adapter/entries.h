@@ -12,26 +12,21 @@ namespace ironcl::adapter {
 /// `function` as the slot that has its parameters; of those that give a status the last one is the error.
 template <class Slot>
 struct Entry;
-template <class... Args>
-struct Entry<void (*)(Args...)> {
+template <class Result, class... Args>
+struct Entry<Result (*)(Args...)> {
   using Function = void(Args...);
   template <boundary::SlotName Name, Function* function>
-  static void call(Args... args) {
-    function(args...);
-  }
-};
-template <class... Args>
-struct Entry<ironcl_status (*)(Args...)> {
-  using Function = void(Args...);
-  template <boundary::SlotName Name, Function* function>
-  static ironcl_status call(Args... args) noexcept {
-    return boundary::guard(Name.text, boundary::error_of(args...), [&] {
-      try {
-        function(args...);
-      } catch (const backend::Error& thrown) {
-        throw boundary::Refused(static_cast<ironcl_status>(thrown.status()), thrown.what(), thrown.native_code());
-      }
-    });
+  static Result call(Args... args) noexcept {
+    if constexpr (std::is_void_v<Result>)
+      return function(args...);
+    else
+      return boundary::guard(Name.text, boundary::error_of(args...), [&] {
+        try {
+          function(args...);
+        } catch (const backend::Error& thrown) {
+          throw boundary::Refused(static_cast<ironcl_status>(thrown.status()), thrown.what(), thrown.native_code());
+        }
+      });
   }
 };
 

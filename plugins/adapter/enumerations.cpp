@@ -3,17 +3,9 @@
 #include "backends/interface.h"
 #include "host/include/ironcl/plugin_ops.h"
 
-namespace ironcl::adapter {
+namespace ironcl::adapter::enumerations {
 
-using backend::AccuracyClass;
-using backend::DeviceType;
-using backend::DType;
-using backend::Grouping;
-using backend::HostSemantics;
-using backend::LogLevel;
-using backend::Reason;
-using backend::Status;
-using backend::TimeKind;
+using namespace backend;
 using numerics::ScaleRounding;
 
 #define IRONCL_SAME(cpp, c) static_assert(static_cast<std::uint32_t>(cpp) == (c))
@@ -70,9 +62,9 @@ IRONCL_SAME(DeviceType::accelerator, IRONCL_DEVICE_ACCELERATOR);
 IRONCL_SAME(DeviceType::model, IRONCL_DEVICE_MODEL);
 IRONCL_SAME(HostSemantics::copied_before_return, IRONCL_HOST_COPIED_BEFORE_RETURN);
 IRONCL_SAME(HostSemantics::stable_until_event, IRONCL_HOST_STABLE_UNTIL_EVENT);
-IRONCL_SAME(backend::Device::Memory::host_pointer, IRONCL_MEMORY_HOST_POINTER);
-IRONCL_SAME(backend::Device::Memory::cl_mem, IRONCL_MEMORY_CL_MEM);
-IRONCL_SAME(backend::Device::Memory::pinned_host, IRONCL_MEMORY_PINNED_HOST);
+IRONCL_SAME(Device::Memory::host_pointer, IRONCL_MEMORY_HOST_POINTER);
+IRONCL_SAME(Device::Memory::cl_mem, IRONCL_MEMORY_CL_MEM);
+IRONCL_SAME(Device::Memory::pinned_host, IRONCL_MEMORY_PINNED_HOST);
 #undef IRONCL_SAME
 
-}  // namespace ironcl::adapter
+}  // namespace ironcl::adapter::enumerations

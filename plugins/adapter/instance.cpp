@@ -10,6 +10,7 @@
 
 #include "plugins/adapter/entries.h"
 #include "plugins/adapter/handles.h"
+#include "plugins/adapter/validate.h"
 
 namespace ironcl::adapter {
 
@@ -49,9 +50,8 @@ class HostLog final : public backend::Log {
 /// What a load holds.
 struct Loaded {
   std::unique_ptr<backend::Backend> backend;
-  std::vector<std::unique_ptr<ironcl_device_t>> devices;   // in the order of enumerate
-  std::vector<std::unique_ptr<ironcl_device_t>> imported;  // in the order of device_import
-  bool listed = false;
+  std::vector<std::unique_ptr<ironcl_device_t>> devices;  // one for each of the backend's that was handed out
+  std::optional<std::vector<ironcl_device>> listed;       // those of enumerate, in its order
   Loaded* next = nullptr;
 };
 
@@ -78,23 +78,15 @@ Loaded& loaded_for(const char* entry) {
   return *instance.loaded;
 }
 
-backend::Options load_options(const ironcl_key_value* options, std::uint32_t count) {
-  backend::Options out;
-  if (count != 0) require("options", options);
-  for (std::uint32_t i = 0; i < count; ++i) {
-    require(fmt::format("options[{}].key", i), options[i].key);
-    require(fmt::format("options[{}].value", i), options[i].value);
-    out.emplace_back(options[i].key, options[i].value);
-  }
-  return out;
-}
-
-std::unique_ptr<ironcl_device_t> handle_of(const std::shared_ptr<backend::Device>& device) {
+/// The same handle for the same device.
+ironcl_device handle_of(Loaded& loaded, const std::shared_ptr<backend::Device>& device) {
+  for (const auto& known : loaded.devices)
+    if (known->state->device == device) return known.get();
   auto handle = std::make_unique<ironcl_device_t>();
   handle->state = std::make_shared<DeviceState>();
   handle->state->device = device;
   handle->state->buffer_alignment = std::max<std::uint64_t>(1, device->props().buffer_alignment);
-  return handle;
+  return loaded.devices.emplace_back(std::move(handle)).get();
 }
 
 }  // namespace
@@ -132,7 +124,7 @@ void load(const ironcl_host* host, const ironcl_key_value* options, uint32_t opt
              "load: the host speaks ABI {}.{}, this plugin {}.{}; the major versions must be the same",
              known.abi_major, known.abi_minor, IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR);
   }
-  const backend::Options given = load_options(options, option_count);
+  const backend::Options given = adapter::read(options, option_count, "options");
   if (instance.log == nullptr) instance.log = new HostLog;
   auto loaded = std::make_unique<Loaded>();
   instance.log->lend(host == nullptr ? nullptr : &known);
@@ -164,7 +156,6 @@ void unload() {
                       plugin_definition.name, alive));
     }
     for (const auto& device : loaded->devices) device->state.reset();
-    for (const auto& device : loaded->imported) device->state.reset();
     loaded->backend.reset();
     instance.log->lend(nullptr);
     loaded->next = std::exchange(instance.retired, loaded);
@@ -180,13 +171,12 @@ void enumerate(ironcl_device* out_devices, uint32_t capacity, uint32_t* out_coun
   const std::lock_guard lock(instance.mutex);
   Loaded& loaded = loaded_for("enumerate");
   if (!loaded.listed) {
-    std::vector<std::unique_ptr<ironcl_device_t>> devices;
-    for (const auto& device : loaded.backend->devices()) devices.push_back(handle_of(device));
-    loaded.devices = std::move(devices);
-    loaded.listed = true;
+    std::vector<ironcl_device> devices;
+    for (const auto& device : loaded.backend->devices()) devices.push_back(handle_of(loaded, device));
+    loaded.listed = std::move(devices);
   }
-  const auto count = static_cast<std::uint32_t>(loaded.devices.size());
-  for (std::uint32_t i = 0; i < std::min(count, capacity); ++i) out_devices[i] = loaded.devices[i].get();
+  const auto count = static_cast<std::uint32_t>(loaded.listed->size());
+  std::copy_n(loaded.listed->begin(), std::min(count, capacity), out_devices);
   *out_count = count;
 }
 
@@ -204,11 +194,7 @@ void device_import(const ironcl_native_device* desc, ironcl_device* out_device, 
   const auto device = loaded.backend->import_device(
       {static_cast<backend::NativeDevice::Kind>(known.kind), known.device, known.context});
   if (device == nullptr) refuse(IRONCL_INTERNAL, "device_import: the backend made no device");
-  auto& imported = loaded.imported;
-  auto found = std::find_if(imported.begin(), imported.end(),
-                            [&](const auto& handle) { return handle->state->device == device; });
-  if (found == imported.end()) found = imported.insert(found, handle_of(device));
-  *out_device = found->get();
+  *out_device = handle_of(loaded, device);
 }
 
 }  // namespace entries

@@ -37,6 +37,9 @@ backend::ActivateArgs read(const ironcl_activate_args* in, const ActivateOp& act
 backend::CombineArgs read(const ironcl_combine_args* in, const CombineOp& combine, const DeviceState* on);
 backend::SequenceArgs read(const ironcl_sequence_args* in, const SequenceOp& sequence, const DeviceState* on);
 
+/// The pairs of an array, which messages call `name`.
+backend::Options read(const ironcl_key_value* items, std::uint32_t count, std::string_view name);
+
 /// A span of write or read: inside its buffer, of the queue's device, at least one byte.
 backend::Span transfer_span(const ironcl_span& in, std::string_view name, const DeviceState& device);
 
