@@ -185,10 +185,8 @@ json::object report_machines() {
 json::object chrome_trace(const Timeline& timeline, const Machine& machine, const std::string& plan) {
   std::vector<int> order(timeline.tracks.size());
   std::iota(order.begin(), order.end(), 0);
-  std::stable_sort(order.begin(), order.end(), [&](int a, int b) {
-    return rank_of(timeline.tracks[static_cast<std::size_t>(a)]) <
-           rank_of(timeline.tracks[static_cast<std::size_t>(b)]);
-  });
+  std::ranges::stable_sort(order, {},
+                           [&](int track) { return rank_of(timeline.tracks[static_cast<std::size_t>(track)]); });
   std::vector<int> place(order.size());
   for (std::size_t i = 0; i < order.size(); ++i) place[static_cast<std::size_t>(order[i])] = static_cast<int>(i);
 

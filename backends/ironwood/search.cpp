@@ -47,9 +47,7 @@ void step_through(Candidate& candidate) {
 
 /// Keeps what no smaller candidate beats; ascending footprint, descending time.
 std::vector<Candidate> frontier_of(std::vector<Candidate> candidates) {
-  std::sort(candidates.begin(), candidates.end(), [](const Candidate& a, const Candidate& b) {
-    return std::tuple(a.footprint_bytes, key_of(a)) < std::tuple(b.footprint_bytes, key_of(b));
-  });
+  std::ranges::sort(candidates, {}, [](const Candidate& c) { return std::tuple(c.footprint_bytes, key_of(c)); });
   std::vector<Candidate> frontier;
   for (Candidate& candidate : candidates) {
     if (frontier.empty() || candidate.time_ns < frontier.back().time_ns) frontier.push_back(std::move(candidate));
@@ -92,7 +90,7 @@ std::optional<Refusal> search_blocks(const Problem& problem, const PlanRequest& 
   result->candidates = static_cast<std::int64_t>(candidates.size());
 
   // The closed form averages over steps; those that are nearly as good are stepped through.
-  std::sort(candidates.begin(), candidates.end(), [](const auto& a, const auto& b) { return key_of(a) < key_of(b); });
+  std::ranges::sort(candidates, {}, key_of);
   std::vector<Candidate> frontier = frontier_of(candidates);
   if (candidates.size() > kStepped) candidates.resize(kStepped);
   std::move(frontier.begin(), frontier.end(), std::back_inserter(candidates));

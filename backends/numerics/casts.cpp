@@ -291,8 +291,7 @@ bool is_scale(DType type) noexcept { return element_of(type).scale; }
 
 std::optional<DType> parse_dtype(std::string_view name) noexcept {
   if (name == "e4m3") return DType::e4m3fn;
-  const auto found =
-      std::find_if(kElements.begin(), kElements.end(), [&](const Element& e) { return e.name == name; });
+  const auto found = std::ranges::find(kElements, name, &Element::name);
   if (found == kElements.end()) return std::nullopt;
   return static_cast<DType>(found - kElements.begin());
 }
