@@ -60,9 +60,8 @@ PreparedWeights::PreparedWeights(const backend::WeightsDesc& desc) {
     return to;
   };
   try {
-    const std::int64_t ld = desc.ld != 0 ? desc.ld : desc.k, rows_of_all = desc.matrices * desc.n;
-    codes_ =
-        tight(desc.data, rows_of_all, numerics::bytes_of(desc.dtype, desc.k), numerics::bytes_of(desc.dtype, ld));
+    codes_ = tight(desc.data, desc.matrices * desc.n, numerics::bytes_of(desc.dtype, desc.k),
+                   numerics::bytes_of(desc.dtype, desc.ld));
     if (desc.dtype == DType::e2m1) {
       given_halves_ = std::move(codes_);
       codes_.resize(given_halves_.size() * 2);
