@@ -153,11 +153,6 @@ std::string try_in_child(const Context& context, const Variant& variant) {
   return ending.why;
 }
 
-bool can_keep_answer_of_child(const Config& config) {
-  return !config.cache_dir.empty() && !config.trial_program.empty() &&
-         access(config.trial_program.c_str(), X_OK) == 0;
-}
-
 std::string answer_of_child(const std::string& variant, const std::string& kernel, const std::string& identity,
                             const Config& config) {
   const auto answer = [](const std::string& why) {

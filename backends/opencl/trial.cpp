@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/trial.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <map>
 #include <mutex>
@@ -111,8 +113,10 @@ class DeviceTrials final : public Trials {
   /// What the driver answers to the questions before a trial says nothing of the variant, is thrown, and leaves the
   /// trial for the next time.
   std::string find_out(const Variant& variant) const {
-    const bool here = variant.trial->or_here && !can_keep_answer_of_child(context_.config);
-    if (!variant.trial->in_child || here) return try_here(variant);
+    // Whether there is a program to start and a folder to keep its answer in.
+    const Config& config = context_.config;
+    const bool keeps = !config.cache_dir.empty() && access(config.trial_program.c_str(), X_OK) == 0;
+    if (!variant.trial->in_child || (variant.trial->or_here && !keeps)) return try_here(variant);
     std::string why = guarded("asking which device " + variant.name + " is to be tried on",
                               [&] { return try_in_child(context_, variant); });
     // A GPU may be one process's alone (NVIDIA's compute mode "exclusive process"): then no child finds it.

@@ -36,9 +36,6 @@ inline constexpr std::string_view kNotSeenByChild = "a child process does not se
 /// or a loaded system lacks is not, since other processes share the cache.
 std::string try_in_child(const Context& context, const Variant& variant);
 
-/// Whether there is a program to start and a folder to keep its answer in.
-bool can_keep_answer_of_child(const Config& config);
-
 /// What the child does: finds the device that `identity` names among all platforms, tries
 /// the variant on it and returns the line for try_in_child to read. `kernel` says which text of the variant's kernel
 /// is asked about: a child of another build than its parent tries nothing.
