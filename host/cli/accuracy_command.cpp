@@ -26,19 +26,17 @@ class AccuracyCommand final : public Command {
                 R"(  ironcl accuracy model-bf16/                          one layer of each kind
   ironcl accuracy model-bf16/ --layer '*.0.mlp.*' --json accuracy.json
   ironcl accuracy --data heavy:4096x4096               random weights, with outliers as trained models have them
-)") {}
-
-  void declare(CLI::App& app) override {
-    auto* path = app.add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ");
-    add_option(app, "--layer GLOB", layer_, "layers by name (default: the first of each kind)");
-    add_option(app, "--data KIND:NxK", data_,
-               "random weights instead: heavy:NxK (Student's t, outlier columns, rows of many "
-               "sizes) or normal:NxK")
+)") {
+    auto* path = add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ");
+    add_value(*this, "--layer GLOB", layer_, "layers by name (default: the first of each kind)");
+    add_value(*this, "--data KIND:NxK", data_,
+              "random weights instead: heavy:NxK (Student's t, outlier columns, rows of many "
+              "sizes) or normal:NxK")
         ->excludes(path);
-    app.add_option("--m", m_, "rows of random activations, heavy-tailed (normal of normal weights) (default: 16)")
+    add_option("--m", m_, "rows of random activations, heavy-tailed (normal of normal weights) (default: 16)")
         ->check(CLI::Range(1, 4096));
-    app.add_option("--seed", seed_, "seed of the random operands (default: 1)");
-    add_json_option(app, json_);
+    add_option("--seed", seed_, "seed of the random operands (default: 1)");
+    add_json_option(*this, json_);
   }
 
   ExitStatus run() override {
@@ -132,6 +130,6 @@ class AccuracyCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_accuracy_command() { return std::make_unique<AccuracyCommand>(); }
+std::shared_ptr<Command> make_accuracy_command() { return std::make_shared<AccuracyCommand>(); }
 
 }  // namespace ironcl::cli

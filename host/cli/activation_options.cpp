@@ -9,19 +9,18 @@
 
 namespace ironcl::cli {
 
-void ActivationOptions::declare(CLI::App& app, bool may_make_up) {
-  app_ = &app;
+ActivationOptions::ActivationOptions(CLI::App& app, bool may_make_up) : app_(app) {
   app.add_option("PATH", path, "checkpoint folder, or one safetensors file")->option_text(" ")->required();
   CLI::Option* given = add_tensor_ref(app, "--input FILE:TENSOR", given_.input, 1,
                                       "activations [M, K], f32, f16 or bf16; devices quantise them");
   add_tensor_ref(app, "--input-q FILE:VALUES,SCALES", given_.input_q, 2, "activations as fp8 codes with their scales")
       ->excludes(given);
-  add_option(app, "--m FILE:VALUES,SCALES", given_.m,
-             may_make_up ? "rows (default: all of the input, 16 where random)" : "rows (default: all)")
+  add_value(app, "--m FILE:VALUES,SCALES", given_.m,
+            may_make_up ? "rows (default: all of the input, 16 where random)" : "rows (default: all)")
       ->option_text("M")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{std::numeric_limits<std::int32_t>::max()}));
   if (may_make_up) {
-    add_option(app, "--seed N", given_.seed, "seed of the random activations used without an input (default: 1)")
+    add_value(app, "--seed N", given_.seed, "seed of the random activations used without an input (default: 1)")
         ->check(CLI::Range(std::int64_t{0}, std::int64_t{1} << 53));  // which every JSON reader keeps
   }
   add_dtype(app, "--x-dtype", given_.x_dtype, {DType::f32, DType::f16, DType::bf16},
@@ -68,7 +67,7 @@ void ActivationOptions::check_for_experts(const std::string& name) const {
 
 std::string ActivationOptions::command_tail(bool devices) const {
   std::string tail;
-  for (const CLI::Option* option : app_->get_options()) {
+  for (const CLI::Option* option : app_.get_options()) {
     const std::string name = option->get_lnames().empty() ? "" : option->get_lnames().front();
     if (option->count() == 0 || name.empty() || name == "layer" || name == "json") continue;
     if (name == "device" && !devices) continue;

@@ -13,9 +13,9 @@ struct ActivationOptions {
   numerics::DType out = numerics::DType::f32;
   std::vector<numerics::AccuracyClass> accuracies = {numerics::AccuracyClass::f32};
 
-  /// PATH, --block, --x-block, --x-dtype, --input, --input-q, --m, --out-dtype, --accuracy, --routing; with
-  /// `may_make_up`, --seed, and both classes at once.
-  void declare(CLI::App& app, bool may_make_up);
+  /// Adds to a subcommand's parser PATH, --block, --x-block, --x-dtype, --input, --input-q, --m, --out-dtype,
+  /// --accuracy, --routing; with `may_make_up`, --seed, and both classes at once.
+  ActivationOptions(CLI::App& app, bool may_make_up);
 
   const layer::ActivationSource& source() const;   ///< Throws CommandError usage.
   checkpoint::Checkpoint open_checkpoint() const;  ///< Throws checkpoint::Error.
@@ -30,7 +30,7 @@ struct ActivationOptions {
   std::string command_tail(bool devices) const;
 
  private:
-  const CLI::App* app_ = nullptr;
+  const CLI::App& app_;
   layer::ActivationSource given_;
   std::optional<numerics::ScaleGrid> block_;  ///< Of the weights.
 };

@@ -29,49 +29,47 @@ class BenchCommand final : public Command {
   ironcl bench --model qwen3-30b-a3b --tokens 1,8,64,512      whole layers of experts
   ironcl bench --shape 7168x16384 --m 4096 --ranks --device opencl:0,opencl:1 --split row --chunks 1,2,4
   ironcl bench --problem '--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 16x1024:1024x3072'
-)") {}
-
-  void declare(CLI::App& app) override {
-    app_ = &app;
-    shapes_.declare(app, "whole layers of experts of --model");
-    add_option(app, "--problem LINE", problems_, "a problem line, as other commands print it; may be repeated");
-    add_number(app, "--skew", settings_.skew, CLI::Range(0.0, 8.0),
+)") {
+    add_value(*this, "--problem LINE", problems_, "a problem line, as other commands print it; may be repeated");
+    add_number(*this, "--skew", settings_.skew, CLI::Range(0.0, 8.0),
                "with --tokens: exponent of Zipf's law by which tokens choose experts");
-    add_option(app, "--chain LAYERS", chain_,
-               "submit the named products of this many layers, each with its own weights, by one call, and\n"
-               "wait once, as a decode step does; prints host time per layer")
+    add_value(*this, "--chain LAYERS", chain_,
+              "submit the named products of this many layers, each with its own weights, by one call, and\n"
+              "wait once, as a decode step does; prints host time per layer")
         ->check(CLI::Range(1, 4096));
-    app.add_flag("--mlp", mlp_,
-                 "with --chain: gate_up_proj and down_proj of --model (or the two of --shape) as a gated MLP: two\n"
-                 "products, the activation in the first");
-    add_option(app, "--device URI", uris_, "device URI; may be repeated (default: all devices but models)");
-    ranks_.declare(app);
-    add_option(app, "--chunks LIST", chunks_,
-               "with --ranks: cut rows into this many parts, one travels while the next is computed; a list")
+    add_flag("--mlp", mlp_,
+             "with --chain: gate_up_proj and down_proj of --model (or the two of --shape) as a gated MLP: two\n"
+             "products, the activation in the first");
+    add_value(*this, "--device URI", uris_, "device URI; may be repeated (default: all devices but models)");
+    ranks_.declare(*this);
+    add_value(*this, "--chunks LIST", chunks_,
+              "with --ranks: cut rows into this many parts, one travels while the next is computed; a list")
         ->delimiter(',')
         ->check(CLI::Range(1, 1 << 20));
-    add_key_values(app, "--opt", options_, "a backend's own option; may be repeated");
-    add_accuracy(app, classes_, true);
-    add_number(app, "--runs", settings_.runs, above_zero(), "minimum number of timed calls");
-    add_number(app, "--min-ms", settings_.min_ms, not_negative(), "minimum time of the timed calls, in milliseconds");
-    add_number(app, "--warm-up-ms", settings_.warm_up_ms, not_negative(), "milliseconds of untimed calls beforehand");
-    add_number(app, "--rotate-mib", settings_.rotate_mib, CLI::Range(0, 1 << 30),
+    add_key_values(*this, "--opt", backend_options_, "a backend's own option; may be repeated");
+    add_accuracy(*this, classes_, true);
+    add_number(*this, "--runs", settings_.runs, above_zero(), "minimum number of timed calls");
+    add_number(*this, "--min-ms", settings_.min_ms, not_negative(),
+               "minimum time of the timed calls, in milliseconds");
+    add_number(*this, "--warm-up-ms", settings_.warm_up_ms, not_negative(),
+               "milliseconds of untimed calls beforehand");
+    add_number(*this, "--rotate-mib", settings_.rotate_mib, CLI::Range(0, 1 << 30),
                "memory through which weights rotate, so that no cache holds them (0: one copy)");
-    add_number(app, "--check-rows", settings_.check_rows, above_zero(), "rows of D to check against the oracle");
-    app.add_option("--seed", settings_.seed, "seed of the operands")->capture_default_str();
-    add_option(app, "--csv FILE", csv_,
-               "write the rows as CSV; - is standard output, where no other rows are then printed");
-    add_option(app, "--json FILE", json_, "write the rows as JSON; - as for --csv");
-    add_option(app, "--markdown FILE", markdown_, "write the rows as Markdown; - as for --csv");
+    add_number(*this, "--check-rows", settings_.check_rows, above_zero(), "rows of D to check against the oracle");
+    add_option("--seed", settings_.seed, "seed of the operands")->capture_default_str();
+    add_value(*this, "--csv FILE", csv_,
+              "write the rows as CSV; - is standard output, where no other rows are then printed");
+    add_value(*this, "--json FILE", json_, "write the rows as JSON; - as for --csv");
+    add_value(*this, "--markdown FILE", markdown_, "write the rows as Markdown; - as for --csv");
   }
 
   ExitStatus run() override {
     report::check_outputs({csv_, json_, markdown_});
     line_.leave_output(csv_ == "-" || json_ == "-" || markdown_ == "-");
     ranks_.start();
-    if (!ranks_.on()) refuse_options(*app_, "{} is about ranks; give --ranks too", {"--chunks"});
+    if (!ranks_.on()) refuse_options(*this, "{} is about ranks; give --ranks too", {"--chunks"});
     if (ranks_.on())
-      refuse_options(*app_, "ranks take one copy of the weights, and no chain; leave {} out",
+      refuse_options(*this, "ranks take one copy of the weights, and no chain; leave {} out",
                      {"--chain", "--rotate-mib"});
     if (const auto tokens = shapes_.tokens(); !tokens.empty()) return run_experts(tokens);
     if (settings_.skew != 0) usage("--skew is about layers of experts: give --tokens");
@@ -112,8 +110,7 @@ class BenchCommand final : public Command {
   }
 
   ExitStatus run_chain() {
-    if (!problems_.empty() || app_->count("--rotate-mib") != 0)
-      usage("--chain takes neither --problem nor --rotate-mib");
+    if (!problems_.empty() || count("--rotate-mib") != 0) usage("--chain takes neither --problem nor --rotate-mib");
     read_shapes();
     for (MeasuredLayer& row : measured_.layers) {
       add_options(row.problem);
@@ -142,14 +139,13 @@ class BenchCommand final : public Command {
 
   ExitStatus run_experts(const std::vector<std::int64_t>& all_tokens) {
     if (!problems_.empty()) usage("--tokens and --problem do not go together");
-    if (app_->count("--rotate-mib") != 0)
-      usage("--tokens measures one copy of a layer's experts; leave --rotate-mib out");
+    if (count("--rotate-mib") != 0) usage("--tokens measures one copy of a layer's experts; leave --rotate-mib out");
     const layer::ExpertsForm form = shapes_.experts();
     if (classes_.empty()) classes_ = {numerics::AccuracyClass::f32};
-    layer::ExpertsChoices choices{.options = options_};
+    layer::ExpertsChoices choices{.options = backend_options_};
     const auto source = layer::make_experts(form, settings_.seed);
     if (ranks_.on()) {
-      refuse_options(*app_, "experts are not cut into chunks; leave {} out", {"--chunks"});
+      refuse_options(*this, "experts are not cut into chunks; leave {} out", {"--chunks"});
       choices.weakest_accuracy = classes_.front();
       return over_ranks(kRanksExpertsColumns, [&](const ironcl::Device& device, BenchTable& over) {
         for (const std::int64_t tokens : all_tokens) {
@@ -253,7 +249,7 @@ class BenchCommand final : public Command {
   }
 
   void add_options(report::Problem& problem) const {
-    problem.options.insert(problem.options.end(), options_.begin(), options_.end());
+    problem.options.insert(problem.options.end(), backend_options_.begin(), backend_options_.end());
   }
 
   /// Checks and times one problem. A device's refusal is a row, not a failure.
@@ -311,11 +307,10 @@ class BenchCommand final : public Command {
     });
   }
 
-  const CLI::App* app_ = nullptr;
-  ShapeOptions shapes_;
+  ShapeOptions shapes_{*this, "whole layers of experts of --model"};
   Measured measured_;  ///< What the shapes' options name.
   std::vector<std::string> problems_, uris_;
-  KeyValues options_;
+  KeyValues backend_options_;
   std::size_t chain_ = 0;  ///< Layers; 0: each product by itself.
   bool mlp_ = false;
   RanksOptions ranks_;
@@ -330,6 +325,6 @@ class BenchCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_bench_command() { return std::make_unique<BenchCommand>(); }
+std::shared_ptr<Command> make_bench_command() { return std::make_shared<BenchCommand>(); }
 
 }  // namespace ironcl::cli

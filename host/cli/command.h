@@ -6,15 +6,12 @@
 
 #include <fmt/format.h>
 
+#include <CLI/CLI.hpp>
 #include <memory>
 #include <stdexcept>
 #include <string>
 #include <utility>
 #include <vector>
-
-namespace CLI {
-class App;
-}
 
 namespace ironcl::cli {
 
@@ -47,58 +44,47 @@ template <class... Args>
   fail(ExitStatus::usage, text, std::forward<Args>(args)...);
 }
 
-class Command {
+/// A subcommand: the parser of its own words, whose option values live in it.
+class Command : public CLI::App {
  public:
-  virtual ~Command() = default;
-  const std::string& name() const noexcept { return name_; }
-  const std::string& summary() const noexcept { return summary_; }
-  const std::string& examples() const noexcept { return examples_; }
-  /// Adds options to the subcommand's own parser. Option values live in the command, which outlives the parser.
-  virtual void declare(CLI::App& app) = 0;
   /// Does the work; called once, after parsing. Results go to the standard output. Throws CommandError,
   /// checkpoint::Error, ironcl::Error or another std::exception; main.cpp has the statuses.
   virtual ExitStatus run() = 0;
 
  protected:
   /// `summary`: one line for `ironcl --help`; `examples`: lines for its own help.
-  Command(std::string name, std::string summary, std::string examples)
-      : name_(std::move(name)), summary_(std::move(summary)), examples_(std::move(examples)) {}
-
- private:
-  std::string name_, summary_, examples_;
+  Command(const std::string& name, const std::string& summary, const std::string& examples);
 };
 
 /// Every subcommand, in the order of `ironcl --help`.
-std::vector<std::unique_ptr<Command>> all_commands();
+std::vector<std::shared_ptr<Command>> all_commands();
 
-/// The parsers of the command and of its subcommands: from words to a subcommand that is ready to run, or to help.
+/// The parser of the command: from words to a subcommand that is ready to run, or to help.
 class CommandLine {
  public:
   CommandLine();
-  ~CommandLine();
 
   /// Reads the words after the program's name, once: null where `text` is to be shown. Throws CommandError usage,
   /// which names the word and says what may stand there.
   Command* parse(std::vector<std::string> words, std::string& text);
   std::string entered() const;  ///< The subcommand that words named, empty before.
-  std::string help() const;
+  std::string help() const { return parser_.help(); }
 
  private:
   std::string what_is_wrong(const std::string& text) const;
 
-  std::vector<std::unique_ptr<Command>> commands_;
-  std::unique_ptr<CLI::App> parser_;
+  CLI::App parser_;
 };
 
-std::unique_ptr<Command> make_devices_command();
-std::unique_ptr<Command> make_plugins_command();
-std::unique_ptr<Command> make_inspect_command();
-std::unique_ptr<Command> make_compare_command();
-std::unique_ptr<Command> make_run_command();
-std::unique_ptr<Command> make_model_command();
-std::unique_ptr<Command> make_bench_command();
-std::unique_ptr<Command> make_tune_command();
-std::unique_ptr<Command> make_quantize_command();
-std::unique_ptr<Command> make_accuracy_command();
+std::shared_ptr<Command> make_devices_command();
+std::shared_ptr<Command> make_plugins_command();
+std::shared_ptr<Command> make_inspect_command();
+std::shared_ptr<Command> make_compare_command();
+std::shared_ptr<Command> make_run_command();
+std::shared_ptr<Command> make_model_command();
+std::shared_ptr<Command> make_bench_command();
+std::shared_ptr<Command> make_tune_command();
+std::shared_ptr<Command> make_quantize_command();
+std::shared_ptr<Command> make_accuracy_command();
 
 }  // namespace ironcl::cli

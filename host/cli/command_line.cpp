@@ -51,7 +51,6 @@ std::vector<std::string> names_of(const std::vector<const CLI::App*>& commands) 
 std::vector<std::string> option_names(const CLI::App& command) {
   std::vector<std::string> names;
   for (const CLI::Option* option : command.get_options()) {
-    if (option->get_group().empty()) continue;  // An older name that is still understood.
     for (const std::string& name : option->get_lnames()) names.push_back("--" + name);
     for (const std::string& name : option->get_snames()) names.push_back("-" + name);
   }
@@ -65,83 +64,76 @@ void mark_values_left_out(std::vector<std::string>& words, const std::vector<con
   const auto command = std::ranges::find(commands, words.front(), &CLI::App::get_name);
   if (command == commands.end()) return;
   for (std::size_t i = 1; i < words.size() && words[i] != "--"; ++i) {
-    for (const CLI::Option* option : (*command)->get_options()) {
-      if (!option->get_option_text().starts_with("[") || words[i] != "--" + option->get_lnames().front()) continue;
-      const bool taken = i + 1 < words.size() && (words[i + 1] == "-" || words[i + 1].ends_with(".json"));
-      if (!taken) words[i] += "=-";
-    }
+    const CLI::Option* option = (*command)->get_option_no_throw(words[i]);
+    if (option == nullptr || !option->get_option_text().starts_with("[")) continue;
+    const bool taken = i + 1 < words.size() && (words[i + 1] == "-" || words[i + 1].ends_with(".json"));
+    if (!taken) words[i] += "=-";
   }
 }
-
-std::string join(const std::vector<std::string>& words) { return fmt::format("{}", fmt::join(words, ", ")); }
 
 }  // namespace
 
-std::vector<std::unique_ptr<Command>> all_commands() {
-  std::vector<std::unique_ptr<Command>> commands;
-  for (const auto make :
-       {make_devices_command, make_plugins_command, make_inspect_command, make_compare_command, make_run_command,
-        make_model_command, make_bench_command, make_tune_command, make_quantize_command, make_accuracy_command})
-    commands.push_back(make());
-  return commands;
+Command::Command(const std::string& name, const std::string& summary, const std::string& examples)
+    : App(summary, name) {
+  footer(fmt::format("\nExamples\n{}{}", examples, kStatuses));
+}
+
+std::vector<std::shared_ptr<Command>> all_commands() {
+  return {make_devices_command(),  make_plugins_command(), make_inspect_command(), make_compare_command(),
+          make_run_command(),      make_model_command(),   make_bench_command(),   make_tune_command(),
+          make_quantize_command(), make_accuracy_command()};
 }
 
 CommandLine::CommandLine()
-    : commands_(all_commands()),
-      parser_(std::make_unique<CLI::App>(
+    : parser_(
           "Block-scaled fp8 GEMM for every device that OpenCL reaches, checked against a model of the Ironwood TPU",
-          "ironcl")) {
-  parser_->set_version_flag("--version", std::string("ironcl ") + ironcl_build_id(), "Print the version and exit");
-  parser_->require_subcommand(1);
-  parser_->footer(std::string(kFirstSteps) + kStatuses);
-  parser_->get_formatter()->column_width(34);
-  for (const auto& command : commands_) {
-    CLI::App& app = *parser_->add_subcommand(command->name(), command->summary());
-    command->declare(app);
-    app.footer(fmt::format("\nExamples\n{}{}", command->examples(), kStatuses));
+          "ironcl") {
+  parser_.set_version_flag("--version", std::string("ironcl ") + ironcl_build_id(), "Print the version and exit");
+  parser_.require_subcommand(1);
+  parser_.footer(std::string(kFirstSteps) + kStatuses);
+  parser_.get_formatter()->column_width(34);
+  for (const auto& command : all_commands()) {
+    command->formatter(parser_.get_formatter());
+    parser_.add_subcommand(command);
   }
 }
 
-CommandLine::~CommandLine() = default;
-
-std::string CommandLine::help() const { return parser_->help(); }
-
 std::string CommandLine::entered() const {
-  const auto entered = parser_->get_subcommands();
+  const auto entered = parser_.get_subcommands();
   return entered.empty() ? std::string() : entered.front()->get_name();
 }
 
 Command* CommandLine::parse(std::vector<std::string> words, std::string& text) {
-  const std::vector<const CLI::App*> commands = subcommands_of(*parser_);
+  const std::vector<const CLI::App*> commands = subcommands_of(parser_);
   replace_help(words, names_of(commands));
   mark_values_left_out(words, commands);
   std::reverse(words.begin(), words.end());  // as CLI11 takes them
   try {
-    parser_->parse(words);
+    parser_.parse(words);
   } catch (const CLI::Success& wanted) {  // --help, --version
     std::ostringstream shown;
-    parser_->exit(wanted, shown, shown);
+    parser_.exit(wanted, shown, shown);
     text = shown.str();
     return nullptr;
   } catch (const CLI::ParseError& error) {
     const std::string name = entered();
     usage("{}; see ironcl {}{}--help", what_is_wrong(error.what()), name, name.empty() ? "" : " ");
   }
-  return std::ranges::find(commands_, entered(), &Command::name)->get();
+  return static_cast<Command*>(parser_.get_subcommands().front());
 }
 
 /// `text` is CLI11's own, which does not name the words that it does not know.
 std::string CommandLine::what_is_wrong(const std::string& text) const {
-  const std::string command = entered();
-  const std::vector<std::string> unknown = parser_->remaining(true);
+  const std::vector<std::string> unknown = parser_.remaining(true);
   if (unknown.empty()) {
     const std::size_t missing = text.find(": 1 required ");
     return missing == std::string::npos ? text : text.substr(0, missing) + " needs a value";
   }
-  const std::vector<const CLI::App*> commands = subcommands_of(*parser_);
+  const std::vector<const CLI::App*> commands = subcommands_of(parser_);
   const auto option = std::find_if(unknown.begin(), unknown.end(),
                                    [](const std::string& word) { return word.starts_with("-") && word != "-"; });
-  if (command.empty()) {
+  const auto entered = parser_.get_subcommands();
+  if (entered.empty()) {
     const auto word = std::find_if(unknown.begin(), unknown.end(),
                                    [](const std::string& text_) { return !text_.starts_with("-"); });
     if (word != unknown.end())
@@ -151,15 +143,11 @@ std::string CommandLine::what_is_wrong(const std::string& text) const {
   if (option == unknown.end()) return fmt::format("'{}' is not expected here", unknown.front());
 
   const std::string name = option->substr(0, option->find('='));
-  std::vector<std::string> known, elsewhere;
-  for (const CLI::App* candidate : commands) {
-    const std::vector<std::string> names = option_names(*candidate);
-    if (candidate->get_name() == command) known = names;
-    if (std::find(names.begin(), names.end(), name) != names.end()) elsewhere.push_back(candidate->get_name());
-  }
-  std::string hint = report::did_you_mean(name, known);
-  if (hint.empty() && !elsewhere.empty())
-    hint = fmt::format(" here; {} {} it", join(elsewhere), elsewhere.size() == 1 ? "has" : "have");
+  std::string hint = report::did_you_mean(name, option_names(*entered.front()));
+  std::vector<const CLI::App*> having = commands;
+  std::erase_if(having, [&](const CLI::App* command) { return command->get_option_no_throw(name) == nullptr; });
+  if (hint.empty() && !having.empty())
+    hint = fmt::format(" here; {} {} it", fmt::join(names_of(having), ", "), having.size() == 1 ? "has" : "have");
   return fmt::format("there is no option {}{}", name, hint);
 }
 

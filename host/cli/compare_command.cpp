@@ -34,21 +34,18 @@ class CompareCommand final : public Command {
   ironcl compare layer.safetensors --input-q layer.safetensors:x_q,x_scale --out-dtype bf16
   ironcl compare model-fp8/ --accuracy both                  tensor cores that add in 14 bits, too
   ironcl compare model-fp8/ --device opencl:gpu --device ironwood:0 --json report.json
-)") {}
-
-  void declare(CLI::App& app) override {
-    operands_.declare(app, true);
-    add_option(app, "--layer GLOB", layer_,
-               "layers to run, by name with * and ? (default: all); '*.mlp' names layers of\n"
-               "experts, which are run whole where they are named");
-    add_tensor_ref(app, "--expect FILE:TENSOR", expect_, 1, "output [M, N] of another program; may be repeated")
+)") {
+    add_value(*this, "--layer GLOB", layer_,
+              "layers to run, by name with * and ? (default: all); '*.mlp' names layers of\n"
+              "experts, which are run whole where they are named");
+    add_tensor_ref(*this, "--expect FILE:TENSOR", expect_, 1, "output [M, N] of another program; may be repeated")
         ->expected(1)
         ->take_all();
-    add_option(app, "--device URI", devices_, "device to use; may be repeated (default: every one, models too)")
+    add_value(*this, "--device URI", devices_, "device to use; may be repeated (default: every one, models too)")
         ->expected(1)
         ->take_all();
-    add_option(app, "--json FILE", json_, "write the report as JSON; - is the standard output, without the tables");
-    ranks_.declare(app);
+    add_value(*this, "--json FILE", json_, "write the report as JSON; - is the standard output, without the tables");
+    ranks_.declare(*this);
   }
 
   ExitStatus run() override {
@@ -188,7 +185,7 @@ class CompareCommand final : public Command {
     return std::nullopt;
   }
 
-  ActivationOptions operands_;
+  ActivationOptions operands_{*this, true};
   RanksOptions ranks_;
   std::string layer_ = kAll, json_;
   std::vector<std::string> expect_, devices_;
@@ -196,6 +193,6 @@ class CompareCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_compare_command() { return std::make_unique<CompareCommand>(); }
+std::shared_ptr<Command> make_compare_command() { return std::make_shared<CompareCommand>(); }
 
 }  // namespace ironcl::cli

@@ -99,13 +99,11 @@ class DevicesCommand final : public Command {
                 R"(  ironcl devices                          the devices and their URIs, as --device takes them
   ironcl devices --explain 16,1024,3072   what each says to 16 x 1024 x 3072 (M,N,K or MxNxK), and what auto would choose
   ironcl devices --explain '--dt=e4m3fn:e4m3fn:bf16 --scale=1x64:64x64 16x3072:3072x1024'
-)") {}
-
-  void declare(CLI::App& app) override {
-    add_json_option(app, json_);
-    add_option(app, "--explain M,N,K", explain_,
-               "ask every device about that problem: bf16 activations, e4m3 weights\n"
-               "in 128x128 blocks, bf16 out; or about any problem line");
+)") {
+    add_json_option(*this, json_);
+    add_value(*this, "--explain M,N,K", explain_,
+              "ask every device about that problem: bf16 activations, e4m3 weights\n"
+              "in 128x128 blocks, bf16 out; or about any problem line");
   }
 
   ExitStatus run() override {
@@ -144,6 +142,6 @@ class DevicesCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_devices_command() { return std::make_unique<DevicesCommand>(); }
+std::shared_ptr<Command> make_devices_command() { return std::make_shared<DevicesCommand>(); }
 
 }  // namespace ironcl::cli

@@ -399,17 +399,15 @@ class InspectCommand final : public Command {
   ironcl inspect model-fp8/ --summary        a line for each kind of layer, and bytes by kind
   ironcl inspect layer.safetensors --json    one file, as JSON
   ironcl inspect odd.safetensors --block 64  where neither the file nor its shapes say the block
-)") {}
-
-  void declare(CLI::App& app) override {
-    app.add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ")->required();
-    add_json_option(app, json_);
-    app.add_flag("--summary", summary_, "layers by pattern, and bytes by kind")->excludes(app.get_option("--json"));
-    add_block(app, "--block", block_, "weight block where neither file nor shapes say it: 128, 128x128");
-    add_option(app, "--ranks N", ranks_, "what each of so many ranks would hold")
+)") {
+    add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ")->required();
+    add_json_option(*this, json_);
+    add_flag("--summary", summary_, "layers by pattern, and bytes by kind")->excludes(get_option("--json"));
+    add_block(*this, "--block", block_, "weight block where neither file nor shapes say it: 128, 128x128");
+    add_value(*this, "--ranks N", ranks_, "what each of so many ranks would hold")
         ->check(CLI::Range(1, 65536))
-        ->excludes(app.get_option("--json"));
-    app.add_flag("--ragged", ragged_, "with --ranks: even ranges, wherever blocks of scales begin")->needs("--ranks");
+        ->excludes(get_option("--json"));
+    add_flag("--ragged", ragged_, "with --ranks: even ranges, wherever blocks of scales begin")->needs("--ranks");
   }
 
   ExitStatus run() override {
@@ -436,6 +434,6 @@ class InspectCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_inspect_command() { return std::make_unique<InspectCommand>(); }
+std::shared_ptr<Command> make_inspect_command() { return std::make_shared<InspectCommand>(); }
 
 }  // namespace ironcl::cli

@@ -147,26 +147,23 @@ class ModelCommand final : public Command {
   ironcl model --layers model-fp8/ --m 128                                     every fp8 layer of a checkpoint
   ironcl model --experts 256 --top-k 8 --hidden 7168 --intermediate 2048 --tokens 64     DeepSeek-V3's experts
   ironcl model --m 4096 --n 4096 --k 4096 --w-dtype bf16 --quantize-activations off --kernel-blocks 1024,1024,1024
-)") {}
-
-  void declare(CLI::App& app) override {
-    app_ = &app;
-    app.add_option("--m", options_.m, "rows of x (tokens)")->check(CLI::Range(1, 1 << 30));
-    app.add_option("--n", options_.n, "rows of w (output features)")->check(CLI::Range(1, 1 << 30));
-    app.add_option("--k", options_.k, "columns of x and w (input features)")->check(CLI::Range(1, 1 << 30));
+)") {
+    add_option("--m", model_.m, "rows of x (tokens)")->check(CLI::Range(1, 1 << 30));
+    add_option("--n", model_.n, "rows of w (output features)")->check(CLI::Range(1, 1 << 30));
+    add_option("--k", model_.k, "columns of x and w (input features)")->check(CLI::Range(1, 1 << 30));
     add_block(
-        app, "--block", options_.block,
+        *this, "--block", model_.block,
         "quantisation block of w: 128x128 or 128, 256, 512; 1xall per channel, 1x512 sub-channel\n(default: 128)");
-    add_block(app, "--x-block", options_.x_block,
+    add_block(*this, "--x-block", model_.x_block,
               "quantisation block of x (default: square as w's, 1xCOLS where w's are rows)");
-    add_dtype(app, "--x-dtype", options_.x,
+    add_dtype(*this, "--x-dtype", model_.x,
               {DType::bf16, DType::f32, DType::f16, DType::e4m3fn, DType::e5m2, DType::i8},
               "of x in HBM: bf16, f32, f16; e4m3fn, e5m2, i8: quantised already");
-    add_dtype(app, "--w-dtype", options_.w,
+    add_dtype(*this, "--w-dtype", model_.w,
               {DType::e4m3fn, DType::e5m2, DType::i8, DType::e2m1, DType::bf16, DType::f16, DType::f32},
               "type of w: e4m3fn, e5m2, i8; bf16, f16, f32 where x stays unquantised");
-    add_out_dtype(app, options_.out);
-    add_parsed(app, "--quantize-activations", options_.quantize,
+    add_out_dtype(*this, model_.out);
+    add_parsed(*this, "--quantize-activations", model_.quantize,
                "whether the kernel quantises x (default: off with --experts, else on)",
                [](const std::string& text) -> std::optional<bool> {
                  if (text == "auto") return std::nullopt;
@@ -174,26 +171,26 @@ class ModelCommand final : public Command {
                  return text == "on";
                })
         ->option_text("on|off|auto");
-    for (const PlanOption& option : kPlanOptions) app.add_option(option.name, plan_[option.key], option.help);
-    add_key_values(app, "--assume", assumptions_,
+    for (const PlanOption& option : kPlanOptions) add_option(option.name, plan_[option.key], option.help);
+    add_key_values(*this, "--assume", assumptions_,
                    "change an assumption, such as hbm_efficiency=0.7 (--machines lists them)");
-    app.add_flag("--search", search_, "choose kernel blocks under the VMEM limit");
-    add_option(app, "--layers PATH", layers_, "model every layer of a checkpoint, with --m rows each");
-    app.add_option("--layer", glob_, "with --layers: layers whose names match, with * and ?")->capture_default_str();
-    app.add_option("--experts", experts_.experts, "number of experts: model a layer of experts by each kernel for it")
+    add_flag("--search", search_, "choose kernel blocks under the VMEM limit");
+    add_value(*this, "--layers PATH", layers_, "model every layer of a checkpoint, with --m rows each");
+    add_option("--layer", glob_, "with --layers: layers whose names match, with * and ?")->capture_default_str();
+    add_option("--experts", experts_.experts, "number of experts: model a layer of experts by each kernel for it")
         ->check(CLI::Range(1, 65536));
-    add_number(app, "--top-k", experts_.top_k, CLI::Range(1, 64), "with --experts: experts per token");
-    app.add_option("--tokens", experts_.tokens, "with --experts: number of tokens")->check(CLI::Range(1, 1 << 24));
-    app.add_option("--hidden", experts_.hidden, "with --experts: width of x and y")->check(CLI::Range(1, 1 << 24));
-    app.add_option("--intermediate", experts_.intermediate, "with --experts: width of an expert")
+    add_number(*this, "--top-k", experts_.top_k, CLI::Range(1, 64), "with --experts: experts per token");
+    add_option("--tokens", experts_.tokens, "with --experts: number of tokens")->check(CLI::Range(1, 1 << 24));
+    add_option("--hidden", experts_.hidden, "with --experts: width of x and y")->check(CLI::Range(1, 1 << 24));
+    add_option("--intermediate", experts_.intermediate, "with --experts: width of an expert")
         ->check(CLI::Range(1, 1 << 24));
-    add_number(app, "--skew", experts_.skew, CLI::Range(0.0, 10.0),
+    add_number(*this, "--skew", experts_.skew, CLI::Range(0.0, 10.0),
                "with --experts: exponent of Zipf's law by which tokens choose experts; 0: uniform");
-    app.add_option("--seed", experts_.seed, "with --experts: seed of the random load")->capture_default_str();
-    add_option(app, "--json FILE", json_, "write the report as JSON; - is the standard output");
-    add_option(app, "--trace FILE", trace_, "write the schedule as Chrome trace JSON; - is the standard output");
-    app.add_flag("--machines", machines_, "print the hardware tables and the assumptions, as JSON");
-    app.add_option("--device", device_, "the model's URI")->capture_default_str();
+    add_option("--seed", experts_.seed, "with --experts: seed of the random load")->capture_default_str();
+    add_value(*this, "--json FILE", json_, "write the report as JSON; - is the standard output");
+    add_value(*this, "--trace FILE", trace_, "write the schedule as Chrome trace JSON; - is the standard output");
+    add_flag("--machines", machines_, "print the hardware tables and the assumptions, as JSON");
+    add_option("--device", device_, "the model's URI")->capture_default_str();
   }
 
   ExitStatus run() override {
@@ -216,11 +213,11 @@ class ModelCommand final : public Command {
   /// Throws where an option was given that this form of the command would ignore.
   void check_form() const {
     const auto refuse = [this](const char* form, std::initializer_list<const char*> options) {
-      refuse_options(*app_, fmt::format("{{}} means nothing {}; leave it out", form), options);
+      refuse_options(*this, fmt::format("{{}} means nothing {}; leave it out", form), options);
     };
     const bool layers = !layers_.empty(), experts = experts_.experts != 0;
     if (machines_)
-      for (const CLI::Option* option : app_->get_options())
+      for (const CLI::Option* option : get_options())
         if (option->get_name() != "--machines" && option->get_name() != "--json" && option->get_name() != "--device")
           refuse("with --machines", {option->get_name().c_str()});
     if (search_) refuse("with --search", {"--trace"});
@@ -234,9 +231,9 @@ class ModelCommand final : public Command {
   void fill_plan() {
     for (const PlanOption& option : kPlanOptions) {
       const bool names_a_question = experts_.experts != 0 && option.key == std::string_view("program");
-      if (!plan_[option.key].empty() && !names_a_question) options_.plan.emplace_back(option.key, plan_[option.key]);
+      if (!plan_[option.key].empty() && !names_a_question) model_.plan.emplace_back(option.key, plan_[option.key]);
     }
-    options_.plan.insert(options_.plan.end(), assumptions_.begin(), assumptions_.end());
+    model_.plan.insert(model_.plan.end(), assumptions_.begin(), assumptions_.end());
   }
 
   ExitStatus run_on(const ironcl::Device& device) {
@@ -246,10 +243,10 @@ class ModelCommand final : public Command {
     }
     if (!layers_.empty()) return run_layers(device);
     if (experts_.experts != 0) return run_experts(device);
-    for (const auto& [size, option] : {std::pair{options_.m, "--m"}, {options_.n, "--n"}, {options_.k, "--k"}}) {
+    for (const auto& [size, option] : {std::pair{model_.m, "--m"}, {model_.n, "--n"}, {model_.k, "--k"}}) {
       if (size == 0) usage("{} is missing", option);
     }
-    const ironcl::GemmDesc desc = model_problem(options_);
+    const ironcl::GemmDesc desc = model_problem(model_);
     if (search_) {
       const json::value report = json::parse(device.query("search", desc));
       emit(report, search_text(report.as_object()) + "\n" + model_text(report.at("best")));
@@ -262,11 +259,11 @@ class ModelCommand final : public Command {
   }
 
   ExitStatus run_layers(const ironcl::Device& device) {
-    if (options_.m == 0) usage("--layers needs --m, the tokens of a call");
+    if (model_.m == 0) usage("--layers needs --m, the tokens of a call");
     report::Table table;
     json::array rows;
     double total = 0;
-    Measured found = model_layers(layers_, glob_, options_);
+    Measured found = model_layers(layers_, glob_, model_);
     report::check_outputs({json_}, found.inputs);
     for (const MeasuredLayer& layer : found.layers) {
       json::value model;
@@ -295,11 +292,11 @@ class ModelCommand final : public Command {
     if (rows.empty())
       fail(ExitStatus::no_device, "{} models none of them\n{}", device.uri(), layer::to_text(complaints));
     std::string text = fmt::format("{}\n{} layers of {} tokens: {:.1f} us, modelled\n",
-                                   report::to_text(table, report::terminal_width()), rows.size(), options_.m, total);
+                                   report::to_text(table, report::terminal_width()), rows.size(), model_.m, total);
     if (!complaints.empty())
       text += fmt::format("left out: {} layers\n{}", found.left_out.size(), layer::to_text(complaints));
     emit(json::object{{"time_kind", "modelled"},
-                      {"m", options_.m},
+                      {"m", model_.m},
                       {"time_us", total},
                       {"layers", std::move(rows)},
                       {"left_out", layer::to_json(complaints)}},
@@ -311,7 +308,7 @@ class ModelCommand final : public Command {
     if (search_) usage("--search with --experts: the grouped kernels choose by rules of their own");
     experts_.program = plan_["program"];
     check(experts_);
-    ModelOptions model = options_;
+    ModelOptions model = model_;
     model.quantize = model.quantize.value_or(false);  // as these kernels do with blocks of 128
     const json::object report = model_experts(device, experts_, model);
     emit(report, experts_text(report));
@@ -329,10 +326,9 @@ class ModelCommand final : public Command {
     deliver(json_, aside ? "" : text, report);
   }
 
-  ModelOptions options_;
+  ModelOptions model_;
   ExpertOptions experts_;
   std::map<std::string_view, std::string> plan_;  ///< By key of kPlanOptions.
-  const CLI::App* app_ = nullptr;
   KeyValues assumptions_;
   std::string layers_, glob_ = "*", json_, trace_, device_ = "ironwood:0";
   bool search_ = false, machines_ = false;
@@ -373,6 +369,6 @@ Measured model_layers(const std::filesystem::path& path, const std::string& glob
   return found;
 }
 
-std::unique_ptr<Command> make_model_command() { return std::make_unique<ModelCommand>(); }
+std::shared_ptr<Command> make_model_command() { return std::make_shared<ModelCommand>(); }
 
 }  // namespace ironcl::cli

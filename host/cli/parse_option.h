@@ -29,7 +29,7 @@ using KeyValues = std::vector<std::pair<std::string, std::string>>;
 
 /// An option as the help spells it: "--device URI", its name and the word for its value.
 template <class T>
-CLI::Option* add_option(CLI::App& app, const std::string& spelling, T& value, const std::string& what) {
+CLI::Option* add_value(CLI::App& app, const std::string& spelling, T& value, const std::string& what) {
   const std::size_t blank = spelling.find(' ');
   return app.add_option(spelling.substr(0, blank), value, what)->option_text(spelling.substr(blank + 1));
 }
@@ -80,7 +80,7 @@ void check_tensor_ref(const std::string& option, const std::string& text, std::s
 template <class Refs>
 CLI::Option* add_tensor_ref(CLI::App& app, const char* spelling, Refs& refs, std::size_t count,
                             const std::string& what) {
-  CLI::Option* option = add_option(app, spelling, refs, what);
+  CLI::Option* option = add_value(app, spelling, refs, what);
   return option->each([=](const std::string& text) { check_tensor_ref(option->get_name(), text, count); });
 }
 

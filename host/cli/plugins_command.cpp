@@ -68,9 +68,9 @@ class PluginsCommand final : public Command {
             R"(  ironcl plugins                                         every file that was looked at, and why it was not taken
   IRONCL_PLUGIN_DIRS=$HOME/plugins ironcl plugins        look there first
   IRONCL_PLUGIN_FILES=./libmine.so ironcl plugins --json one file, as JSON
-)") {}
-
-  void declare(CLI::App& app) override { add_json_option(app, json_); }
+)") {
+    add_json_option(*this, json_);
+  }
 
   ExitStatus run() override {
     const ironcl::Registry registry = ironcl::Registry::discover();
@@ -84,6 +84,6 @@ class PluginsCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_plugins_command() { return std::make_unique<PluginsCommand>(); }
+std::shared_ptr<Command> make_plugins_command() { return std::make_shared<PluginsCommand>(); }
 
 }  // namespace ironcl::cli

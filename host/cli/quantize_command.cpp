@@ -93,35 +93,33 @@ class QuantizeCommand final : public Command {
   ironcl quantize model-bf16/ model-nvfp4/ --scheme nvfp4 --keep 're:.*\.layers\.0\.'
   ironcl quantize model-bf16/ model-w8a8/ --scheme tensor --calibration inputs.safetensors --clip percentile
   ironcl quantize model-fp8/ model-bf16/ --scheme none          back
-)") {}
-
-  void declare(CLI::App& app) override {
-    app.add_option("IN", in_, "checkpoint folder, with weights of f32, f16 or bf16, or quantised ones")
+)") {
+    add_option("IN", in_, "checkpoint folder, with weights of f32, f16 or bf16, or quantised ones")
         ->option_text(" ")
         ->required();
-    app.add_option("OUT", out_, "folder to create; it appears when it is complete")->option_text(" ")->required();
-    add_option(app, "--scheme block|channel|tensor|mxfp8|mxfp4|nvfp4|none", texts_.scheme,
-               "which elements share a scale; none: not quantised (default: block)");
-    add_block(app, "--block", texts_.block, "block of scheme block (default: 128x128)");
-    add_option(app, "--type e4m3|e5m2|int8|bf16|f16|f32", texts_.type,
-               "type of the codes (default: e4m3; mxfp4, nvfp4: e2m1; none: bf16)");
-    add_option(app, "--scale-type f32|bf16|e8m0", texts_.scale_type,
-               "type of the scales (default: f32; MX: e8m0; nvfp4: e4m3)");
-    add_option(app, "--dialect fp8|compressed-tensors|modelopt", texts_.dialect,
-               "convention of names and configs in OUT (default: block: fp8; others: "
-               "compressed-tensors)");
-    add_option(app, "--keep GLOB", keep_,
-               "modules to leave unquantised, besides embeddings, norms, routers and heads; may be repeated")
+    add_option("OUT", out_, "folder to create; it appears when it is complete")->option_text(" ")->required();
+    add_value(*this, "--scheme block|channel|tensor|mxfp8|mxfp4|nvfp4|none", texts_.scheme,
+              "which elements share a scale; none: not quantised (default: block)");
+    add_block(*this, "--block", texts_.block, "block of scheme block (default: 128x128)");
+    add_value(*this, "--type e4m3|e5m2|int8|bf16|f16|f32", texts_.type,
+              "type of the codes (default: e4m3; mxfp4, nvfp4: e2m1; none: bf16)");
+    add_value(*this, "--scale-type f32|bf16|e8m0", texts_.scale_type,
+              "type of the scales (default: f32; MX: e8m0; nvfp4: e4m3)");
+    add_value(*this, "--dialect fp8|compressed-tensors|modelopt", texts_.dialect,
+              "convention of names and configs in OUT (default: block: fp8; others: "
+              "compressed-tensors)");
+    add_value(*this, "--keep GLOB", keep_,
+              "modules to leave unquantised, besides embeddings, norms, routers and heads; may be repeated")
         ->allow_extra_args(false);
-    add_option(app, "--calibration FILE", calibration_,
-               "activations by module, for static scales: safetensors, or a folder");
-    add_option(app, "--clip RULE", clip_, "largest activation that counts: amax, mse, percentile:P (default: amax)")
+    add_value(*this, "--calibration FILE", calibration_,
+              "activations by module, for static scales: safetensors, or a folder");
+    add_value(*this, "--clip RULE", clip_, "largest activation that counts: amax, mse, percentile:P (default: amax)")
         ->needs("--calibration");
-    add_option(app, "--device URI", device_, "device that quantises, to the same bytes (default: the host)");
-    app.add_option("--threads", threads_, "threads that compute (default: one per processor)")
+    add_value(*this, "--device URI", device_, "device that quantises, to the same bytes (default: the host)");
+    add_option("--threads", threads_, "threads that compute (default: one per processor)")
         ->check(CLI::Range(1, 1024));
-    app.add_flag("--verify", verify_, "read everything back and print what each layer lost");
-    add_json_option(app, json_);
+    add_flag("--verify", verify_, "read everything back and print what each layer lost");
+    add_json_option(*this, json_);
   }
 
   ExitStatus run() override {
@@ -232,6 +230,6 @@ class QuantizeCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_quantize_command() { return std::make_unique<QuantizeCommand>(); }
+std::shared_ptr<Command> make_quantize_command() { return std::make_shared<QuantizeCommand>(); }
 
 }  // namespace ironcl::cli

@@ -11,7 +11,7 @@ namespace ironcl::cli {
 void RanksOptions::declare(CLI::App& app) {
   app.add_flag("--ranks", on_,
                "over ranks: the processes that mpirun started, or a thread for each --device\n(docs/ranks.md)");
-  add_option(app, "--split column|row|auto|experts", split_, "how ranks share a layer (default: auto, by its name)")
+  add_value(app, "--split column|row|auto|experts", split_, "how ranks share a layer (default: auto, by its name)")
       ->check(CLI::IsMember({"column", "row", "auto", "experts"}));
   app.add_flag("--ragged", ragged_, "even ranges for ranks, wherever blocks of scales begin");
   add_number(app, "--rank-timeout", timeout_, CLI::Range(0.001, 1e6), "seconds after which a silent rank has hung");

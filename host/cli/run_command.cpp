@@ -26,14 +26,11 @@ class RunCommand final : public Command {
   ironcl run model-fp8/ --layer model.layers.0.mlp --input x.safetensors:x --output y.safetensors   a layer of experts
   ironcl run model-fp8/ --layer model.layers.0.self_attn.q_proj --input x.safetensors:x --device auto --out-dtype bf16 \
       --output y.safetensors
-)") {}
-
-  void declare(CLI::App& app) override {
-    operands_.declare(app, false);
-    add_option(app, "--layer NAME", layer_, "the layer, by its full name; `ironcl inspect` lists them")->required();
-    add_option(app, "--device URI", device_, "where to run: opencl:0, opencl:gpu, ironwood:0, auto (default: auto)");
-    add_option(app, "--output FILE", output_, "safetensors file to write; - is the standard output")->required();
-    ranks_.declare(app);
+)") {
+    add_value(*this, "--layer NAME", layer_, "the layer, by its full name; `ironcl inspect` lists them")->required();
+    add_value(*this, "--device URI", device_, "where to run: opencl:0, opencl:gpu, ironwood:0, auto (default: auto)");
+    add_value(*this, "--output FILE", output_, "safetensors file to write; - is the standard output")->required();
+    ranks_.declare(*this);
   }
 
   ExitStatus run() override {
@@ -132,13 +129,13 @@ class RunCommand final : public Command {
     }
   }
 
-  ActivationOptions operands_;
+  ActivationOptions operands_{*this, false};
   RanksOptions ranks_;
   std::string layer_, device_ = "auto", output_;
 };
 
 }  // namespace
 
-std::unique_ptr<Command> make_run_command() { return std::make_unique<RunCommand>(); }
+std::shared_ptr<Command> make_run_command() { return std::make_shared<RunCommand>(); }
 
 }  // namespace ironcl::cli

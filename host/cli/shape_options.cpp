@@ -52,16 +52,16 @@ std::vector<std::int64_t> parse_sizes(const std::string& option, const std::vect
 
 }  // namespace
 
-void ShapeOptions::declare(CLI::App& app, const std::string& of_tokens) {
-  app_ = &app;
-  add_option(app, "--shape NxK", shapes_, "weights as NxK, such as 4096x7168; several with commas")->delimiter(',');
-  add_option(app, "--n N", n_, "rows of the weight (with --k)")->check(CLI::Range(1, INT32_MAX));
-  add_option(app, "--k K", k_, "columns of the weight (with --n)")->check(CLI::Range(1, INT32_MAX));
-  add_option(app, "--model NAME|config.json", model_,
-             "all layers of a known model or of a config.json:\n" +
-                 fmt::format("{}", fmt::join(tuning::known_models(), ", ")));
+ShapeOptions::ShapeOptions(CLI::App& app, const std::string& of_tokens, std::set<std::int64_t> rows)
+    : app_(app), rows_(std::move(rows)) {
+  add_value(app, "--shape NxK", shapes_, "weights as NxK, such as 4096x7168; several with commas")->delimiter(',');
+  add_value(app, "--n N", n_, "rows of the weight (with --k)")->check(CLI::Range(1, INT32_MAX));
+  add_value(app, "--k K", k_, "columns of the weight (with --n)")->check(CLI::Range(1, INT32_MAX));
+  add_value(app, "--model NAME|config.json", model_,
+            "all layers of a known model or of a config.json:\n" +
+                fmt::format("{}", fmt::join(tuning::known_models(), ", ")));
   add_number(app, "--tp-size", tp_size_, above_zero(), "tensor-parallel size of --model");
-  add_option(app, "--checkpoint PATH", checkpoint_, "all quantised layers of a checkpoint");
+  add_value(app, "--checkpoint PATH", checkpoint_, "all quantised layers of a checkpoint");
   using Texts = std::vector<std::string>;
   add_parsed<Texts>(app, "--m", rows_, "rows of A: a list, or a range FROM:TO:STEP or FROM:TO:*FACTOR",
                     [](const Texts& texts) {
@@ -98,7 +98,7 @@ bool ShapeOptions::given() const {
 }
 
 layer::ExpertsForm ShapeOptions::experts() const {
-  refuse_options(*app_, "--tokens is about the layers of experts of --model, as they are there; leave {} out",
+  refuse_options(app_, "--tokens is about the layers of experts of --model, as they are there; leave {} out",
                  {"--shape", "--n", "--k", "--checkpoint", "--m", "--block", "--x-block", "--x-dtype", "--w-dtype",
                   "--out-dtype", "--scale-dtype"});
   try {
@@ -110,15 +110,15 @@ layer::ExpertsForm ShapeOptions::experts() const {
 
 void ShapeOptions::check_unused(const std::string& why) const {
   refuse_options(
-      *app_, why + "; leave {} out",
+      app_, why + "; leave {} out",
       {"--tp-size", "--m", "--block", "--x-block", "--x-dtype", "--w-dtype", "--out-dtype", "--scale-dtype"});
 }
 
 /// Options that are about one way of naming weights, without it.
 void ShapeOptions::check_used() const {
-  if (model_.empty()) refuse_options(*app_, "{} divides the layers of --model; leave it out", {"--tp-size"});
+  if (model_.empty()) refuse_options(app_, "{} divides the layers of --model; leave it out", {"--tp-size"});
   if (!shapes_.empty() || !n_.empty() || !model_.empty()) return;
-  refuse_options(*app_, "a checkpoint's weights have types of their own; leave {} out",
+  refuse_options(app_, "a checkpoint's weights have types of their own; leave {} out",
                  {"--w-dtype", "--scale-dtype"});
 }
 

@@ -30,11 +30,8 @@ Measured layers_of_checkpoint(const std::filesystem::path& path, const checkpoin
 
 class ShapeOptions {
  public:
-  /// `rows`: the default of --m.
-  explicit ShapeOptions(std::set<std::int64_t> rows = {1, 16, 128, 1024}) : rows_(std::move(rows)) {}
-
-  /// Adds the options to a subcommand's parser, `of_tokens` says what --tokens is about; this object outlives it.
-  void declare(CLI::App& app, const std::string& of_tokens);
+  /// Adds the options to a subcommand's parser. `of_tokens` says what --tokens is about; `rows`: the default of --m.
+  ShapeOptions(CLI::App& app, const std::string& of_tokens, std::set<std::int64_t> rows = {1, 16, 128, 1024});
 
   /// Whether any option names weights.
   bool given() const;
@@ -56,7 +53,7 @@ class ShapeOptions {
   report::Problem problem(std::int64_t n, std::int64_t k) const;
   void check_used() const;
 
-  const CLI::App* app_ = nullptr;
+  const CLI::App& app_;
   std::vector<std::string> shapes_;
   std::vector<std::int64_t> n_, k_, tokens_;
   std::set<std::int64_t> rows_;

@@ -193,24 +193,22 @@ class TuneCommand final : public Command {
   ironcl tune --shape 4096x7168 --m 1,16,128 --save tables            the same again goes on where it was interrupted
   ironcl tune --model qwen3-30b-a3b --tokens 1,8,64 --save tables     the products of a layer of experts
   IRONCL_TUNED_DIR=tables ironcl bench --shape 4096x7168              what was found, in use
-)") {}
-
-  void declare(CLI::App& app) override {
-    shapes_.declare(app, "the products of --model's layers of experts");
-    add_option(app, "--device URI", uri_, "device URI (default: the first but models)");
-    add_number(app, "--budget", budget_, above_zero(), "seconds for all problems together");
-    add_option(app, "--save DIR", folder_,
-               "folder of tuned tables, merged after each problem (default: nothing is saved)");
-    app.add_flag("--redo", redo_, "measure again what the folder already has from this device, driver and build");
-    add_number(app, "--accuracy", accuracy_, CLI::IsMember({"f32", "tensor14"}),
+)") {
+    add_value(*this, "--device URI", uri_, "device URI (default: the first but models)");
+    add_number(*this, "--budget", budget_, above_zero(), "seconds for all problems together");
+    add_value(*this, "--save DIR", folder_,
+              "folder of tuned tables, merged after each problem (default: nothing is saved)");
+    add_flag("--redo", redo_, "measure again what the folder already has from this device, driver and build");
+    add_number(*this, "--accuracy", accuracy_, CLI::IsMember({"f32", "tensor14"}),
                "weakest accuracy class that may win: f32 or tensor14");
-    add_key_values(app, "--opt", options_, "search only where a backend's option has this value; may be repeated");
-    add_number(app, "--rotate-mib", rotate_mib_, CLI::Range(0, 1 << 30),
+    add_key_values(*this, "--opt", backend_options_,
+                   "search only where a backend's option has this value; may be repeated");
+    add_number(*this, "--rotate-mib", rotate_mib_, CLI::Range(0, 1 << 30),
                "memory through which weights rotate, so that no cache holds them");
-    add_number(app, "--check-rows", check_rows_, above_zero(),
+    add_number(*this, "--check-rows", check_rows_, above_zero(),
                "rows of D of each candidate that are checked against the oracle");
-    app.add_option("--seed", seed_, "seed of the operands and of the sample of the space")->capture_default_str();
-    add_option(app, "--json FILE", json_, "write rows and trials as JSON; - is the standard output");
+    add_option("--seed", seed_, "seed of the operands and of the sample of the space")->capture_default_str();
+    add_value(*this, "--json FILE", json_, "write rows and trials as JSON; - is the standard output");
   }
 
   ExitStatus run() override {
@@ -274,7 +272,7 @@ class TuneCommand final : public Command {
 
   void add(Product product) {
     product.problem.weakest_accuracy = *numerics::parse_accuracy(accuracy_);
-    product.problem.options = options_;
+    product.problem.options = backend_options_;
     todo_.push_back(std::move(product));
   }
 
@@ -362,9 +360,11 @@ class TuneCommand final : public Command {
                            progress.best_ns > 0 ? report::human_text(progress.best_ns, Kind::time) : "-"));
   }
 
-  ShapeOptions shapes_{{1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 1536, 2048, 3072, 4096}};
+  ShapeOptions shapes_{*this,
+                       "the products of --model's layers of experts",
+                       {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 1536, 2048, 3072, 4096}};
   std::string uri_, folder_ = "off", accuracy_ = "f32", json_;
-  KeyValues options_;
+  KeyValues backend_options_;
   double budget_ = 600;
   bool redo_ = false;
   std::uint64_t rotate_mib_ = 256, seed_ = 1;
@@ -382,6 +382,6 @@ class TuneCommand final : public Command {
 
 }  // namespace
 
-std::unique_ptr<Command> make_tune_command() { return std::make_unique<TuneCommand>(); }
+std::shared_ptr<Command> make_tune_command() { return std::make_shared<TuneCommand>(); }
 
 }  // namespace ironcl::cli

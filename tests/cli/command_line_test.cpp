@@ -18,9 +18,9 @@ using namespace ironcl::cli_test;
 TEST(CommandLine, EveryCommandHasASummaryExamplesAndExitStatuses) {
   const Outcome all = ironcl_command({"--help"});
   for (const auto& command : ironcl::cli::all_commands()) {
-    EXPECT_TRUE(contains(all.out, command->summary()));
-    prints(ironcl_command({command->name(), "--help"}), 0,
-           {"Examples\n  ironcl " + command->name(), "Exit status\n  0  "});
+    EXPECT_TRUE(contains(all.out, command->get_description()));
+    prints(ironcl_command({command->get_name(), "--help"}), 0,
+           {"Examples\n  ironcl " + command->get_name(), "Exit status\n  0  "});
   }
 }
 
@@ -126,8 +126,8 @@ TEST(CommandLine, EveryCommandThatMultipliesSpellsItsTypesAndBlocksAlike) {
 TEST(CommandLine, HelpIsACommandToo) {
   EXPECT_EQ(ironcl_command({"help"}).out, ironcl_command({"--help"}).out);
   for (const auto& command : ironcl::cli::all_commands()) {
-    const Outcome outcome = prints(ironcl_command({"help", command->name()}), 0, {});
-    EXPECT_EQ(outcome.out, ironcl_command({command->name(), "--help"}).out);
+    const Outcome outcome = prints(ironcl_command({"help", command->get_name()}), 0, {});
+    EXPECT_EQ(outcome.out, ironcl_command({command->get_name(), "--help"}).out);
   }
 }
 

@@ -176,7 +176,7 @@ TEST(Outputs, LostOnAFullDeviceAreStatus3InEveryCommand) {
     expect_lost(run, ">/dev/full", "No space left on device");
   }
   for (const auto& command : ironcl::cli::all_commands())
-    EXPECT_TRUE(seen.contains(command->name())) << command->name();
+    EXPECT_TRUE(seen.contains(command->get_name())) << command->get_name();
 }
 
 TEST(Outputs, LostOnAClosedStandardOutputAreStatus3) {
