@@ -3,6 +3,7 @@
 #include "host/cli/compare_report.h"
 
 #include <boost/algorithm/string/replace.hpp>
+#include <cmath>
 
 #include "host/report/json.h"
 #include "host/report/units.h"
@@ -13,13 +14,14 @@ namespace {
 using layer::CaseReport;
 using layer::DeviceReport;
 using layer::ExpectReport;
-using layer::has_averages;
 using layer::PairReport;
 using layer::Verdict;
 using numerics::Comparison;
-using report::number;
 using report::or_null;
 namespace json = boost::json;
+
+/// Whether the averages of a comparison mean anything: they leave out elements that are not finite.
+bool has_averages(const Comparison& comparison) { return std::isfinite(comparison.max_error_over_bound); }
 
 /// The heading of a layer in the table.
 std::string heading(const CaseReport& layer) {
@@ -101,16 +103,15 @@ std::string skipped(const CompareReport& report) {
 /// Adds the members that every comparison has; null where there was none.
 void add_comparison(const std::optional<Comparison>& comparison, json::object& object) {
   const Comparison& one = comparison ? *comparison : Comparison();
-  const bool there = comparison.has_value(), averages = there && layer::has_averages(one);
-  object["max_error_over_bound"] = or_null(there, number(one.max_error_over_bound));
-  object["nmse"] = or_null(averages, number(one.nmse));
-  object["calc_diff"] = or_null(averages, number(one.calc_diff));
-  object["mean_rel"] = or_null(averages, number(one.mean_rel));
+  const bool there = comparison.has_value(), averages = there && has_averages(one);
+  object["max_error_over_bound"] = or_null(there, one.max_error_over_bound);
+  object["nmse"] = or_null(averages, one.nmse);
+  object["calc_diff"] = or_null(averages, one.calc_diff);
+  object["mean_rel"] = or_null(averages, one.mean_rel);
   object["out_of_bounds"] = or_null(there, one.out_of_bounds);
-  object["worst"] = or_null(there && one.worst_row >= 0, json::object{{"row", one.worst_row},
-                                                                      {"col", one.worst_col},
-                                                                      {"got", number(one.worst_got)},
-                                                                      {"want", number(one.worst_want)}});
+  object["worst"] = or_null(
+      there && one.worst_row >= 0,
+      json::object{{"row", one.worst_row}, {"col", one.worst_col}, {"got", one.worst_got}, {"want", one.worst_want}});
 }
 
 json::object to_json(const layer::DeviceReport& device) {
@@ -120,7 +121,7 @@ json::object to_json(const layer::DeviceReport& device) {
   json::object object{{"uri", device.uri},
                       {"name", device.name},
                       {"accuracy_class", or_null(ran, numerics::name_of(result.accuracy))},
-                      {"time_ns", or_null(timed, number(result.timing.device_ns))},
+                      {"time_ns", or_null(timed, result.timing.device_ns)},
                       {"time_kind", or_null(layer::time_kind_name(result.timing.time_kind))},
                       {"verdict", name_of(device.verdict)},
                       {"reason", or_null(device.reason)}};

@@ -92,26 +92,26 @@ class TuneReport {
     for (const tuning::Trial& trial : found.trials)
       trials.push_back({{"configuration", to_text(trial.configuration)},
                         {"outcome", name_of(trial.outcome)},
-                        {"time_ns", report::number(trial.time_ns)},
+                        {"time_ns", trial.time_ns},
                         {"why", trial.why}});
     json::object row = row_of(problem, verdict);
     row.insert({{"variant", or_null(found.any, found.winner.variant)},
                 {"options", or_null(found.any, options_of(found.winner))},
                 {"accuracy_class", or_null(found.any, numerics::name_of(found.winner.accuracy))},
-                {"time_ns", or_null(found.any, report::number(found.time.median))},
-                {"spread", or_null(found.any, report::number(found.time.spread()))},
+                {"time_ns", or_null(found.any, found.time.median)},
+                {"spread", or_null(found.any, found.time.spread())},
                 {"time_kind", or_null(found.any, layer::time_kind_name(found.time_kind))},
                 {"checked", found.any},
                 {"rule_of_thumb", to_text(found.rule_of_thumb)},
-                {"rule_of_thumb_ns", or_null(thumb > 0, report::number(thumb))},
-                {"rule_of_thumb_spread", or_null(thumb > 0, report::number(found.rule_of_thumb_time.spread()))},
+                {"rule_of_thumb_ns", or_null(thumb > 0, thumb)},
+                {"rule_of_thumb_spread", or_null(thumb > 0, found.rule_of_thumb_time.spread())},
                 {"tried", found.trials.size()},
                 {"wrong", wrong},
                 {"failed", failed},
                 {"slow", found.count(tuning::Outcome::slow)},
                 {"skipped", found.skipped},
                 {"out_of_time", found.out_of_time},
-                {"seconds", report::number(found.seconds)},
+                {"seconds", found.seconds},
                 {"dropped", std::move(dropped)},
                 {"trials", std::move(trials)}});
     rows_.push_back(std::move(row));
@@ -166,7 +166,7 @@ class TuneReport {
             {"driver", device.props().driver},
             {"build", device.api().build_id},
             {"budget_seconds", budget_seconds},
-            {"seconds", report::number(seconds)},
+            {"seconds", seconds},
             {"ended", ended},
             {"rows", std::move(rows_)}};
   }

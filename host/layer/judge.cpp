@@ -236,8 +236,6 @@ std::string judge_call(const Device& device, Runner& experts, const ExpertsInput
 
 }  // namespace
 
-bool has_averages(const Comparison& comparison) noexcept { return std::isfinite(comparison.max_error_over_bound); }
-
 const char* name_of(Verdict verdict) noexcept {
   constexpr const char* kNames[] = {"pass", "fail", "error", "unsupported"};
   return kNames[static_cast<std::size_t>(verdict)];

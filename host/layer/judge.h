@@ -13,9 +13,6 @@
 
 namespace ironcl::layer {
 
-/// Whether the averages of a comparison mean anything: they leave out elements that are not finite.
-bool has_averages(const numerics::Comparison& comparison) noexcept;
-
 enum class Verdict {
   pass,         ///< Every element within its bound.
   fail,         ///< An element out of bounds, or operands quantised otherwise than they must be.

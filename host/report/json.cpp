@@ -18,7 +18,6 @@ namespace json = boost::json;
 std::string leaf(const json::value& value) {
   if (value.is_double()) {
     const double number = value.get_double();
-    // A double that reached here unguarded must not make the document invalid.
     return std::isfinite(number) ? exact_number(number) : fmt::format("\"{}\"", exact_number(number));
   }
   return visible_json(json::serialize(value));
@@ -50,11 +49,6 @@ void write(const json::value& value, int depth, std::string* out) {
 }
 
 }  // namespace
-
-json::value number(double value) {
-  if (std::isfinite(value)) return value;
-  return json::value(exact_number(value));
-}
 
 std::string to_text(const json::value& value) {
   std::string text;

@@ -9,10 +9,6 @@
 
 namespace ironcl::report {
 
-/// A number; "nan", "inf" or "-inf" as a string where it is not finite, since JSON has no such numbers. (Python's
-/// float() and strtod read both forms.)
-boost::json::value number(double value);
-
 /// `value`, or null where it is not known; a text that is empty is not known.
 template <class T>
 boost::json::value or_null(bool known, T&& value) {
@@ -22,6 +18,8 @@ inline boost::json::value or_null(std::string_view text) { return or_null(!text.
 
 /// The text of `value`, indented by two, members in their order, with a line break at the end. Arrays of numbers and
 /// short strings stay on one line. Characters that act on a terminal are escaped, so that the text may be shown.
+/// Numbers that are not finite become the strings "nan", "inf" and "-inf", since JSON has no such numbers. (Python's
+/// float() and strtod read both forms.)
 std::string to_text(const boost::json::value& value);
 
 }  // namespace ironcl::report

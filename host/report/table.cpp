@@ -192,9 +192,7 @@ boost::json::array to_json(const Table& table) {
   for (const auto& row : table.rows()) {
     boost::json::object object;
     for (std::size_t i = 0; i < row.size(); ++i) {
-      if (table.columns()[i].key.empty()) continue;
-      const double* real = row[i].if_double();
-      object[table.columns()[i].key] = real == nullptr ? row[i] : number(*real);
+      if (const std::string& key = table.columns()[i].key; !key.empty()) object[key] = row[i];
     }
     rows.push_back(std::move(object));
   }

@@ -77,7 +77,7 @@ TEST(Table, JsonHasKeysAndPlainValues) {
   EXPECT_EQ(rows.at(0).at("time_ns").as_double(), 1234567.0);
   EXPECT_EQ(rows.at(0).at("n").as_int64(), 2048);
   EXPECT_TRUE(rows.at(1).at("time_ns").is_null());
-  EXPECT_EQ(rows.at(1).at("error").as_string(), "nan");
+  EXPECT_NE(to_text(boost::json::value(rows)).find(R"("error": "nan")"), std::string::npos);
 }
 
 TEST(Table, RefusesARowOfAnotherLength) {

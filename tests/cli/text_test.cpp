@@ -45,7 +45,7 @@ TEST(Units, NumbersThatAreNoneHaveNames) {
 }
 
 TEST(Json, IsValidWhateverTheNumbers) {
-  const boost::json::value value = {{"nan", number(std::numeric_limits<double>::quiet_NaN())},
+  const boost::json::value value = {{"nan", std::numeric_limits<double>::quiet_NaN()},
                                     {"unguarded", kInfinity},
                                     {"small", 5e-324},
                                     {"list", {1, 2.5, "three"}},
