@@ -90,15 +90,7 @@ class BorrowedQueue : public ironcl::Queue {
   }
   BorrowedQueue(const BorrowedQueue&) = delete;
   BorrowedQueue& operator=(const BorrowedQueue&) = delete;
-  ~BorrowedQueue() { handle_ = nullptr; }
-};
-
-/// An object that becomes the caller's.
-template <class Object>
-class HandedOver : public Object {
- public:
-  explicit HandedOver(Object&& object) : Object(std::move(object)) {}
-  auto release() { return std::exchange(this->handle_, nullptr); }
+  ~BorrowedQueue() { release(); }
 };
 
 ironcl_experts_args read_args(const ironcl_experts_args* args) {
@@ -281,7 +273,7 @@ ironcl_status ironcl_experts_enqueue(ironcl_experts experts, ironcl_queue queue,
     require("experts, queue or args", experts, queue, args);
     const auto given = read_args(args);
     BorrowedQueue borrowed(experts->device, queue);
-    HandedOver event(experts->runner.enqueue(borrowed, layer::call_of(experts->runner, given)));
+    ironcl::Event event = experts->runner.enqueue(borrowed, layer::call_of(experts->runner, given));
     if (out_event != nullptr) *out_event = event.release();
   });
 }
@@ -295,7 +287,7 @@ ironcl_status ironcl_experts_record(ironcl_experts experts, const ironcl_experts
     if (given.tokens == 0) invalid("tokens is 0, which records nothing");
     ironcl::SequenceDesc calls;
     experts->runner.record(layer::call_of(experts->runner, given), calls);
-    *out_op = HandedOver(ironcl::Sequence(experts->device, calls)).release();
+    *out_op = ironcl::Sequence(experts->device, calls).release();
   });
 }
 

@@ -128,6 +128,8 @@ class Ref {
     api_ = nullptr;
     owner_.reset();
   }
+  /// Gives the object to the caller, who releases it with the table's function.
+  Handle release() noexcept { return std::exchange(handle_, nullptr); }
   Handle handle() const noexcept { return handle_; }
   const ironcl_plugin& api() const { return *api_; }
   explicit operator bool() const noexcept { return handle_ != nullptr; }
