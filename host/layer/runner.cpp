@@ -2,6 +2,8 @@
 // A list of operations through the plugin's table: one function creates an operation, one enqueues it.
 #include "host/layer/runner.h"
 
+#include <boost/hana/functional/overload.hpp>
+
 #include "backends/numerics/casts.h"
 #include "host/layer/operands.h"
 
@@ -10,43 +12,9 @@ namespace {
 
 using numerics::DType;
 
-template <class... Functions>
-struct Visitor : Functions... {
-  using Functions::operator()...;
-};
-template <class... Functions>
-Visitor(Functions...) -> Visitor<Functions...>;  // Which clang makes by itself from 17 on.
-
 ironcl_dtype to_c(DType type) { return static_cast<ironcl_dtype>(type); }
 
 }  // namespace
-
-class Runner::Binding {
- public:
-  Binding(const Runner& runner, const Call& call) : runner_(runner), call_(call) {}
-
-  const Call& call() const noexcept { return call_; }
-  std::int64_t rows(ValueId value) const { return runner_.graph_.values[value].rows_of(call_.tokens); }
-  ironcl_span span(ValueId value) const {
-    if (value == kNoValue) return {};
-    const Bound* bound = find(value);
-    return bound != nullptr ? bound->span : runner_.span(value, call_.tokens);
-  }
-  ironcl_span scales(ValueId value) const {
-    if (value == kNoValue || runner_.graph_.values[value].scales.dtype == DType::none) return {};
-    const Bound* bound = find(value);
-    return bound != nullptr ? bound->scales : runner_.scales(value, call_.tokens);
-  }
-  /// What a caller asked to see; absent where it did not.
-  const Bound* find(ValueId value) const noexcept {
-    const auto at = std::ranges::find(call_.bound, value, &Bound::value);
-    return at == call_.bound.end() ? nullptr : &*at;
-  }
-
- private:
-  const Runner& runner_;
-  const Call& call_;
-};
 
 Runner::Runner(const Device& device, Graph graph, std::int64_t tokens)
     : device_(device), graph_(std::move(graph)), tokens_(tokens) {
@@ -103,146 +71,160 @@ Runner::Object Runner::create(const Operation& operation) const {
   const auto value = [&](ValueId id) -> const Value& { return graph_.values[id]; };
   const std::vector<ValueId>&in = operation.in, &out = operation.out;
   return std::visit(
-      Visitor{[&](const ProductOp& op) -> Object {
-                GemmDesc desc = report::to_gemm_desc(op.problem);
-                if (in[ProductOp::kIndex] != kNoValue) desc.a_rows = value(in[ProductOp::kA]).rows_of(tokens_);
-                return Gemm(device_, desc);
-              },
-              [&](const QuantizeOp& op) -> Object {
-                const Value &x = value(in[0]), &codes = value(out[0]);
-                return Quantize(device_, {.rows = x.rows_of(tokens_),
-                                          .cols = x.cols,
-                                          .x = to_c(x.dtype),
-                                          .code = to_c(codes.dtype),
-                                          .scale = report::to_desc(codes.scales),
-                                          .quantizer = report::to_desc(op.quantizer)});
-              },
-              [&](const RouteOp& op) -> Object {
-                const bool given = in[RouteOp::kIds] != kNoValue, gate = out[RouteOp::kSharedWeights] != kNoValue;
-                RouteDesc desc;
-                desc.tokens = tokens_;
-                desc.experts = static_cast<std::uint32_t>(op.routing.experts);
-                desc.top_k = static_cast<std::uint32_t>(op.routing.top_k);
-                desc.flags = gate ? std::uint32_t{IRONCL_ROUTE_SHARED_GATE} : 0u;
-                desc.first_expert = static_cast<std::uint32_t>(op.first_expert);
-                desc.local_experts = static_cast<std::uint32_t>(value(out[RouteOp::kCounts]).cols);
-                if (given) {
-                  desc.score = 0;
-                  desc.flags |= IRONCL_ROUTE_GIVEN;
-                  if (!gate) desc.logits = IRONCL_DTYPE_NONE;
-                  return Route(device_, desc);
-                }
-                desc.score = static_cast<std::uint32_t>(op.routing.score);
-                desc.expert_groups = static_cast<std::uint32_t>(op.routing.expert_groups);
-                desc.top_groups = static_cast<std::uint32_t>(op.routing.top_groups);
-                desc.scale = op.routing.scale;
-                if (in[RouteOp::kBias] != kNoValue) desc.bias = IRONCL_F32;
-                if (op.routing.normalize) desc.flags |= IRONCL_ROUTE_NORMALIZE;
-                if (op.routing.best_of_two) desc.flags |= IRONCL_ROUTE_BEST_OF_TWO;
-                return Route(device_, desc);
-              },
-              [&](const ActivateOp& op) -> Object {
-                const Value &gate = value(in[ActivateOp::kGate]), &y = value(out[0]);
-                const ValueId counts = in[ActivateOp::kCounts];
-                ActivateDesc desc;
-                desc.rows = gate.rows_of(tokens_);
-                desc.cols = gate.cols;
-                desc.x = to_c(gate.dtype);
-                desc.y = to_c(y.dtype);
-                desc.activation = static_cast<std::uint32_t>(op.function);
-                desc.limit = op.limit;
-                if (counts != kNoValue) {
-                  desc.grouping = IRONCL_GROUPING_CONTIGUOUS;
-                  desc.matrices = static_cast<std::uint32_t>(value(counts).cols);
-                }
-                desc.scale = report::to_desc(y.scales);
-                if (y.scales.dtype != DType::none) desc.quantizer = report::to_desc(op.quantizer);
-                return Activate(device_, desc);
-              },
-              [&](const CombineOp&) -> Object {
-                const Value &x = value(in[CombineOp::kX]), &y = value(out[0]);
-                const ValueId add = in[CombineOp::kAdd];
-                return Combine(device_,
-                               {.tokens = tokens_,
-                                .cols = y.cols,
-                                .rows = x.rows_of(tokens_),
-                                .top_k = static_cast<std::uint32_t>(value(in[CombineOp::kRows]).cols),
-                                .x = to_c(x.dtype),
-                                .add = add == kNoValue ? ironcl_dtype{IRONCL_DTYPE_NONE} : to_c(value(add).dtype),
-                                .y = to_c(y.dtype)});
-              }},
+      boost::hana::overload(
+          [&](const ProductOp& op) -> Object {
+            GemmDesc desc = report::to_gemm_desc(op.problem);
+            if (in[ProductOp::kIndex] != kNoValue) desc.a_rows = value(in[ProductOp::kA]).rows_of(tokens_);
+            return Gemm(device_, desc);
+          },
+          [&](const QuantizeOp& op) -> Object {
+            const Value &x = value(in[0]), &codes = value(out[0]);
+            return Quantize(device_, {.rows = x.rows_of(tokens_),
+                                      .cols = x.cols,
+                                      .x = to_c(x.dtype),
+                                      .code = to_c(codes.dtype),
+                                      .scale = report::to_desc(codes.scales),
+                                      .quantizer = report::to_desc(op.quantizer)});
+          },
+          [&](const RouteOp& op) -> Object {
+            const bool given = in[RouteOp::kIds] != kNoValue, gate = out[RouteOp::kSharedWeights] != kNoValue;
+            RouteDesc desc;
+            desc.tokens = tokens_;
+            desc.experts = static_cast<std::uint32_t>(op.routing.experts);
+            desc.top_k = static_cast<std::uint32_t>(op.routing.top_k);
+            desc.flags = gate ? std::uint32_t{IRONCL_ROUTE_SHARED_GATE} : 0u;
+            desc.first_expert = static_cast<std::uint32_t>(op.first_expert);
+            desc.local_experts = static_cast<std::uint32_t>(value(out[RouteOp::kCounts]).cols);
+            if (given) {
+              desc.score = 0;
+              desc.flags |= IRONCL_ROUTE_GIVEN;
+              if (!gate) desc.logits = IRONCL_DTYPE_NONE;
+              return Route(device_, desc);
+            }
+            desc.score = static_cast<std::uint32_t>(op.routing.score);
+            desc.expert_groups = static_cast<std::uint32_t>(op.routing.expert_groups);
+            desc.top_groups = static_cast<std::uint32_t>(op.routing.top_groups);
+            desc.scale = op.routing.scale;
+            if (in[RouteOp::kBias] != kNoValue) desc.bias = IRONCL_F32;
+            if (op.routing.normalize) desc.flags |= IRONCL_ROUTE_NORMALIZE;
+            if (op.routing.best_of_two) desc.flags |= IRONCL_ROUTE_BEST_OF_TWO;
+            return Route(device_, desc);
+          },
+          [&](const ActivateOp& op) -> Object {
+            const Value &gate = value(in[ActivateOp::kGate]), &y = value(out[0]);
+            const ValueId counts = in[ActivateOp::kCounts];
+            ActivateDesc desc;
+            desc.rows = gate.rows_of(tokens_);
+            desc.cols = gate.cols;
+            desc.x = to_c(gate.dtype);
+            desc.y = to_c(y.dtype);
+            desc.activation = static_cast<std::uint32_t>(op.function);
+            desc.limit = op.limit;
+            if (counts != kNoValue) {
+              desc.grouping = IRONCL_GROUPING_CONTIGUOUS;
+              desc.matrices = static_cast<std::uint32_t>(value(counts).cols);
+            }
+            desc.scale = report::to_desc(y.scales);
+            if (y.scales.dtype != DType::none) desc.quantizer = report::to_desc(op.quantizer);
+            return Activate(device_, desc);
+          },
+          [&](const CombineOp&) -> Object {
+            const Value &x = value(in[CombineOp::kX]), &y = value(out[0]);
+            const ValueId add = in[CombineOp::kAdd];
+            return Combine(device_,
+                           {.tokens = tokens_,
+                            .cols = y.cols,
+                            .rows = x.rows_of(tokens_),
+                            .top_k = static_cast<std::uint32_t>(value(in[CombineOp::kRows]).cols),
+                            .x = to_c(x.dtype),
+                            .add = add == kNoValue ? ironcl_dtype{IRONCL_DTYPE_NONE} : to_c(value(add).dtype),
+                            .y = to_c(y.dtype)});
+          }),
       operation.what);
 }
 
 template <class Consume>
-auto Runner::with_call(std::size_t index, const Binding& binding, std::vector<ironcl_event> wait, Consume&& run) {
+auto Runner::with_call(std::size_t index, const Call& call, std::vector<ironcl_event> wait, Consume&& run) {
   const Operation& operation = graph_.operations[index];
   const std::vector<ValueId>&in = operation.in, &out = operation.out;
-  const Call& call = binding.call();
-  return std::visit(
-      Visitor{[&](const Gemm& gemm) {
-                const std::vector<Weights>& copies = *prepared_[index].weights;
-                GemmArgs args;
-                args.m = binding.rows(out[0]);
-                args.weights = copies[call.copy % copies.size()];
-                args.a = binding.span(in[ProductOp::kA]);
-                args.a_scale = binding.scales(in[ProductOp::kA]);
-                args.bias = binding.span(in[ProductOp::kBias]);
-                args.matrix_rows = binding.span(in[ProductOp::kCounts]);
-                args.a_index = binding.span(in[ProductOp::kIndex]);
-                if (in[ProductOp::kIndex] != kNoValue) args.a_rows = binding.rows(in[ProductOp::kA]);
-                args.d = binding.span(out[0]);
-                args.d_scale = binding.scales(out[0]);
-                if (const Bound* shown = binding.find(std::get<ProductOp>(operation.what).quantized_a)) {
-                  args.a_quantized = shown->span;
-                  args.a_quantized_scale = shown->scales;
-                }
-                args.workspace = call.workspace;
-                args.wait = std::move(wait);
-                return run(gemm, args);
-              },
-              [&](const Quantize& quantize) {
-                return run(quantize, QuantizeArgs{.rows = binding.rows(in[0]),
-                                                  .x = binding.span(in[0]),
-                                                  .codes = binding.span(out[0]),
-                                                  .scales = binding.scales(out[0]),
-                                                  .wait = std::move(wait)});
-              },
-              [&](const Route& route) {
-                const ValueId ids = in[RouteOp::kIds];
-                return run(route, RouteArgs{.tokens = call.tokens,
-                                            .logits = binding.span(in[RouteOp::kLogits]),
-                                            .bias = binding.span(in[RouteOp::kBias]),
-                                            .ids = binding.span(ids != kNoValue ? ids : out[RouteOp::kChosenIds]),
-                                            .weights = binding.span(out[RouteOp::kWeights]),
-                                            .matrix_rows = binding.span(out[RouteOp::kCounts]),
-                                            .a_index = binding.span(out[RouteOp::kIndex]),
-                                            .rows = binding.span(out[RouteOp::kRows]),
-                                            .shared_weights = binding.span(out[RouteOp::kSharedWeights]),
-                                            .wait = std::move(wait)});
-              },
-              [&](const Activate& activate) {
-                return run(activate, ActivateArgs{.rows = binding.rows(out[0]),
-                                                  .gate = binding.span(in[ActivateOp::kGate]),
-                                                  .up = binding.span(in[ActivateOp::kUp]),
-                                                  .y = binding.span(out[0]),
-                                                  .scales = binding.scales(out[0]),
-                                                  .matrix_rows = binding.span(in[ActivateOp::kCounts]),
-                                                  .wait = std::move(wait)});
-              },
-              [&](const Combine& combine) {
-                // All rows of x that the list was made for: fewer are valid in a shorter call, and none of the others
-                // is named by `rows`.
-                return run(combine, CombineArgs{.tokens = call.tokens,
-                                                .x = span(in[CombineOp::kX], tokens_),
-                                                .rows = binding.span(in[CombineOp::kRows]),
-                                                .weights = binding.span(in[CombineOp::kWeights]),
-                                                .add = binding.span(in[CombineOp::kAdd]),
-                                                .add_weights = binding.span(in[CombineOp::kAddWeights]),
-                                                .y = binding.span(out[0]),
-                                                .wait = std::move(wait)});
-              }},
-      prepared_[index].object);
+  const auto rows = [&](ValueId value) { return graph_.values[value].rows_of(call.tokens); };
+  const auto bound = [&](ValueId value) -> const Bound* {
+    const auto at = std::ranges::find(call.bound, value, &Bound::value);
+    return at == call.bound.end() ? nullptr : &*at;
+  };
+  const auto span_of = [&](ValueId value) -> ironcl_span {
+    if (value == kNoValue) return {};
+    return bound(value) != nullptr ? bound(value)->span : span(value, call.tokens);
+  };
+  const auto scales_of = [&](ValueId value) -> ironcl_span {
+    if (value == kNoValue || graph_.values[value].scales.dtype == DType::none) return {};
+    return bound(value) != nullptr ? bound(value)->scales : scales(value, call.tokens);
+  };
+  return std::visit(boost::hana::overload(
+                        [&](const Gemm& gemm) {
+                          const std::vector<Weights>& copies = *prepared_[index].weights;
+                          GemmArgs args;
+                          args.m = rows(out[0]);
+                          args.weights = copies[call.copy % copies.size()];
+                          args.a = span_of(in[ProductOp::kA]);
+                          args.a_scale = scales_of(in[ProductOp::kA]);
+                          args.bias = span_of(in[ProductOp::kBias]);
+                          args.matrix_rows = span_of(in[ProductOp::kCounts]);
+                          args.a_index = span_of(in[ProductOp::kIndex]);
+                          if (in[ProductOp::kIndex] != kNoValue) args.a_rows = rows(in[ProductOp::kA]);
+                          args.d = span_of(out[0]);
+                          args.d_scale = scales_of(out[0]);
+                          if (const Bound* shown = bound(std::get<ProductOp>(operation.what).quantized_a)) {
+                            args.a_quantized = shown->span;
+                            args.a_quantized_scale = shown->scales;
+                          }
+                          args.workspace = call.workspace;
+                          args.wait = std::move(wait);
+                          return run(gemm, args);
+                        },
+                        [&](const Quantize& quantize) {
+                          return run(quantize, QuantizeArgs{.rows = rows(in[0]),
+                                                            .x = span_of(in[0]),
+                                                            .codes = span_of(out[0]),
+                                                            .scales = scales_of(out[0]),
+                                                            .wait = std::move(wait)});
+                        },
+                        [&](const Route& route) {
+                          const ValueId ids = in[RouteOp::kIds];
+                          return run(route,
+                                     RouteArgs{.tokens = call.tokens,
+                                               .logits = span_of(in[RouteOp::kLogits]),
+                                               .bias = span_of(in[RouteOp::kBias]),
+                                               .ids = span_of(ids != kNoValue ? ids : out[RouteOp::kChosenIds]),
+                                               .weights = span_of(out[RouteOp::kWeights]),
+                                               .matrix_rows = span_of(out[RouteOp::kCounts]),
+                                               .a_index = span_of(out[RouteOp::kIndex]),
+                                               .rows = span_of(out[RouteOp::kRows]),
+                                               .shared_weights = span_of(out[RouteOp::kSharedWeights]),
+                                               .wait = std::move(wait)});
+                        },
+                        [&](const Activate& activate) {
+                          return run(activate, ActivateArgs{.rows = rows(out[0]),
+                                                            .gate = span_of(in[ActivateOp::kGate]),
+                                                            .up = span_of(in[ActivateOp::kUp]),
+                                                            .y = span_of(out[0]),
+                                                            .scales = scales_of(out[0]),
+                                                            .matrix_rows = span_of(in[ActivateOp::kCounts]),
+                                                            .wait = std::move(wait)});
+                        },
+                        [&](const Combine& combine) {
+                          // All rows of x that the list was made for: fewer are valid in a shorter call, and none of
+                          // the others is named by `rows`.
+                          return run(combine, CombineArgs{.tokens = call.tokens,
+                                                          .x = span(in[CombineOp::kX], tokens_),
+                                                          .rows = span_of(in[CombineOp::kRows]),
+                                                          .weights = span_of(in[CombineOp::kWeights]),
+                                                          .add = span_of(in[CombineOp::kAdd]),
+                                                          .add_weights = span_of(in[CombineOp::kAddWeights]),
+                                                          .y = span_of(out[0]),
+                                                          .wait = std::move(wait)});
+                        }),
+                    prepared_[index].object);
 }
 
 const std::vector<std::size_t>& Runner::order_of(const Call& call) {
@@ -263,13 +245,12 @@ std::uint64_t Runner::weights_bytes() const {
 }
 
 Event Runner::enqueue(Queue& queue, const Call& call, std::vector<Event>* steps) {
-  const Binding binding(*this, call);
   std::vector<ironcl_event> wait = call.wait;
   const std::vector<std::size_t>& order = order_of(call);
   Event last;
   for (const std::size_t& operation : order) {
     const bool is_last = &operation == &order.back();
-    last = with_call(operation, binding, std::exchange(wait, {}), [&](const auto& object, const auto& args) {
+    last = with_call(operation, call, std::exchange(wait, {}), [&](const auto& object, const auto& args) {
       if (is_last || steps != nullptr) return queue.run(object, args);
       queue.submit(object, args);
       return Event();
@@ -280,9 +261,8 @@ Event Runner::enqueue(Queue& queue, const Call& call, std::vector<Event>* steps)
 }
 
 void Runner::record(const Call& call, SequenceDesc& into) {
-  const Binding binding(*this, call);
   for (const std::size_t operation : order_of(call))
-    with_call(operation, binding, {}, [&](const auto& object, const auto& args) { into.add(object, args); });
+    with_call(operation, call, {}, [&](const auto& object, const auto& args) { into.add(object, args); });
 }
 
 }  // namespace ironcl::layer

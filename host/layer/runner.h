@@ -77,13 +77,12 @@ class Runner {
   struct Memory {
     Buffer values, scales;
   };
-  class Binding;
 
   Object create(const Operation& operation) const;
   const std::vector<std::size_t>& order_of(const Call& call);
   /// run(object, arguments) of one operation's call.
   template <class Consume>
-  auto with_call(std::size_t operation, const Binding& binding, std::vector<ironcl_event> wait, Consume&& run);
+  auto with_call(std::size_t operation, const Call& call, std::vector<ironcl_event> wait, Consume&& run);
 
   Device device_;
   Graph graph_;
