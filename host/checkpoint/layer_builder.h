@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Linear layers out of their parts (layers.cpp and stacked_layers.cpp find them), and layers of experts out of linear
+// Linear layers out of their parts (layers.cpp and stacked.cpp find them), and layers of experts out of linear
 // ones.
 #pragma once
 

@@ -27,10 +27,7 @@ class LayerFinder {
   }
 
   LayerList find() {
-    for (const StackedWeight& stacked : find_stacked(index_, stacked_)) {
-      used_.insert(stacked.tensors.begin(), stacked.tensors.end());
-      for (const LayerParts& parts : layers_of(stacked, config_, options_)) add(parts);
-    }
+    for (const LayerParts& parts : stacked_layers(index_, stacked_, config_, options_, used_)) add(parts);
     for (const std::string_view prefix : index_.prefixes()) add_module(prefix);
     for (const auto& [name, tensor] : index_.folder().tensors)
       if (!used_.contains(tensor)) place_rest(*tensor);

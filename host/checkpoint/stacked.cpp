@@ -2,10 +2,29 @@
 // Experts in one tensor.
 #include "host/checkpoint/stacked.h"
 
+#include "host/checkpoint/block.h"
 #include "host/checkpoint/names.h"
 
 namespace ironcl::checkpoint {
 namespace {
+
+/// A three-dimensional tensor of quantised weights `<prefix><name>`, with the tensors that belong to it.
+struct StackedWeight {
+  std::string_view prefix;  ///< "model.layers.0.mlp.experts."
+  std::string projection;   ///< "gate_up_proj", without ".weight".
+  /// Weight [E, N, K], scale [E, ...], global [E] or of gate and up [E, 2], input_scale [E] or one value, bias [E,
+  /// N]. Its problem is of the first tensor beside the weight that changes its product in a way that is not computed
+  /// here, or that is there twice.
+  LayerParts whole;
+  std::vector<const Tensor*> tensors;         ///< All that belong to it, and those that `problem` is about.
+  StackedForm form = StackedForm::unknown;    ///< As the model type says.
+  StackedForm shapes = StackedForm::unknown;  ///< As the dimensions of gate_up and down together show.
+
+  /// gpt-oss's MXFP4, which needs no config: codes [E, N, K / 32, 16].
+  bool blocks() const noexcept { return whole.weight.shape.size() == 4; }
+  bool transposed() const noexcept { return form == StackedForm::transposed; }
+  std::int64_t experts() const { return whole.weight.shape[0]; }
+};
 
 /// What may follow the name of a projection, or stand in its place after "weight".
 constexpr std::array<std::string_view, 4> kScales = {"_scale_inv", "_scale", "_weight_scale", "_scales"};
@@ -70,22 +89,7 @@ bool is_of_another(const std::vector<Member>& members, const Member& member) {
   });
 }
 
-/// gate_up [E, A, B] and down [E, C, D]: B = C and A = 2 D where they are [E, N, K], A = D and B = 2 C where they are
-/// [E, K, N]. Both cannot be.
-StackedForm form_of_shapes(const TensorIndex& index, const StackedWeight& stacked) {
-  const auto shape = [&](std::string_view projection) -> const std::vector<std::int64_t>* {
-    const Tensor* found = index.find(std::string(stacked.prefix) + std::string(projection));
-    if (found == nullptr) found = index.find(std::string(stacked.prefix) + std::string(projection) + ".weight");
-    return found != nullptr && found->shape.size() == 3 ? &found->shape : nullptr;
-  };
-  const auto *up = shape("gate_up_proj"), *down = shape("down_proj");
-  if (up == nullptr || down == nullptr) return StackedForm::unknown;
-  if ((*up)[2] == (*down)[1] && (*up)[1] == 2 * (*down)[2]) return StackedForm::rows_first;
-  return (*up)[1] == (*down)[2] && (*up)[2] != (*down)[1] ? StackedForm::transposed : StackedForm::unknown;
-}
-
-}  // namespace
-
+/// All of them that are called experts or moe, of a model whose type stores them as `form`.
 std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm form) {
   std::vector<StackedWeight> result;
   for (const std::string_view prefix : index.prefixes()) {
@@ -113,11 +117,148 @@ std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm fo
       }
       // Codes of four bits lie in the order of their groups, whatever the model type does with floats.
       stacked.form = member.tensor->dtype_name == "U8" ? StackedForm::rows_first : form;
-      stacked.shapes = form_of_shapes(index, stacked);
+      stacked.shapes = form_of_shapes(index.folder(), stacked.prefix);
       result.push_back(stacked);
     }
   }
   return result;
+}
+
+/// Why no expert of the stack is read; empty where they are.
+std::string why_not(const StackedWeight& stacked) {
+  const Tensor& weight = stacked.whole.weight;
+  if (stacked.experts() < 1) return fmt::format("is {}, expected at least one expert", weight.shape_text());
+  if (stacked.form == StackedForm::unknown && stacked.shapes == StackedForm::transposed)
+    return fmt::format(
+        "is {}: experts stored as [E, K, N], which is not read where config.json has no model_type that is known to "
+        "store them so, only [E, N, K]; save each expert's weight by itself",
+        weight.shape_text());
+  if (stacked.form != StackedForm::unknown && stacked.shapes != StackedForm::unknown &&
+      stacked.form != stacked.shapes)
+    return fmt::format("is {}: the model_type of config.json stores experts as {}, the shapes beside it say {}",
+                       weight.shape_text(), stacked.transposed() ? "[E, K, N]" : "[E, N, K]",
+                       stacked.transposed() ? "[E, N, K]" : "[E, K, N]");
+  for (const Slot& slot : kSlots) {
+    const std::optional<Tensor>& part = stacked.whole.*slot.of;
+    if (part && part->elements() != 1 && (part->shape.empty() || part->shape[0] != stacked.experts()))
+      return fmt::format("is {}, but '{}' is {}: both need the experts as first dimension", weight.shape_text(),
+                         part->name, part->shape_text());
+  }
+  return {};
+}
+
+/// Cuts the slices of one expert out of `parts`.
+void cut(const StackedWeight& stacked, std::int64_t expert, LayerParts& parts) {
+  parts.transposed = stacked.transposed();
+  parts.weight = slice_of(parts.weight, expert);
+  for (const Slot& slot : kSlots)
+    if (std::optional<Tensor>& part = parts.*slot.of) part = slice_of(*part, expert);
+  const auto turn = [](std::vector<std::int64_t>& shape) {
+    if (shape.size() == 2) std::swap(shape[0], shape[1]);
+  };
+  if (parts.transposed) turn(parts.weight.shape);
+  if (parts.transposed && parts.scale) turn(parts.scale->shape);
+  if (std::vector<std::int64_t>& shape = parts.weight.shape; stacked.blocks()) shape = {shape[0], shape[1] * 16};
+}
+
+/// Whether the scales of gate and up [2 I, H] were made of both together, so that blocks count from row 0, or of
+/// each alone and then joined: these have 2 ceil(I / rows) rows, with up's blocks beginning at row I. Where I is a
+/// multiple of a block's rows the two are the same. NVFP4 may have a global scale of each.
+bool joined_scales(const StackedWeight& stacked, const LayerParts& parts, const OpenOptions& options) {
+  if (stacked.projection != "gate_up_proj" || !parts.scale) return false;
+  const Tensor &weight = parts.weight, &scale = *parts.scale;
+  if (weight.shape.size() != 2 || scale.shape.size() != 2) return false;
+  if (parts.global && weight.shape[0] % 2 == 0 && parts.global->shape == std::vector<std::int64_t>{2}) return true;
+  if (has_four_bits(parts) || parts.problem) return false;
+  BlockSource source{};
+  std::optional<ScaleGrid> grid = said_grid(parts, source);
+  if (!grid) grid = options.block ? *options.block : grid_from_shape(scale, weight);
+  if (grid->group_rows == 0) return false;
+  const std::int64_t half = weight.shape[0] / 2;
+  if (weight.shape[0] % 2 != 0 || half % grid->group_rows == 0) return false;
+  const std::int64_t joined = 2 * grid->scale_rows(half), together = grid->scale_rows(2 * half);
+  if (scale.shape[0] != joined) return false;
+  if (joined == together)
+    throw Error(ErrorKind::ambiguous, scale,
+                "is {}: the scales of gate and up, {} rows each, were made either of both together or of each alone, "
+                "and blocks of {} rows do not tell which; save gate and up by themselves",
+                stacked.whole.scale->shape_text(), half, grid->group_rows);
+  if (parts.transposed)
+    throw Error(ErrorKind::unsupported, scale,
+                "is {}: scales of gate and up that were joined in a tensor [E, K, N] are not read; save gate and up "
+                "by themselves",
+                stacked.whole.scale->shape_text());
+  return true;
+}
+
+/// Gate and up as a layer each, out of rows that were joined.
+std::array<LayerParts, 2> halves_of(const LayerParts& both) {
+  std::array<LayerParts, 2> halves{both, both};
+  const std::int64_t rows = both.weight.shape[0] / 2, scale_rows = both.scale->shape[0] / 2;
+  for (const std::int64_t half : {0, 1}) {
+    LayerParts& parts = halves.at(static_cast<std::size_t>(half));
+    const std::size_t dot = both.name.rfind('.');
+    parts.name = both.name.substr(0, dot) + (half == 0 ? ".gate_proj" : ".up_proj");
+    parts.weight = rows_of(both.weight, half * rows, (half + 1) * rows);
+    parts.scale = rows_of(*both.scale, half * scale_rows, (half + 1) * scale_rows);
+    if (both.global) parts.global = rows_of(*both.global, half, half + 1);
+    if (both.bias && both.bias->shape == std::vector{2 * rows})
+      parts.bias = rows_of(*both.bias, half * rows, (half + 1) * rows);
+    else if (both.bias)
+      parts.problem =
+          Error(ErrorKind::shape, *both.bias, "is {} for one expert, expected [{}], one for each row of '{}'",
+                both.bias->shape_text(), 2 * rows, both.weight.name);
+  }
+  return halves;
+}
+
+}  // namespace
+
+StackedForm form_of_shapes(const Folder& folder, std::string_view prefix) {
+  const auto shape = [&](std::string_view projection) -> const std::vector<std::int64_t>* {
+    const std::string name = std::string(prefix) + std::string(projection);
+    const Tensor* found = folder.find(name);
+    if (found == nullptr) found = folder.find(name + ".weight");
+    return found != nullptr && found->shape.size() == 3 ? &found->shape : nullptr;
+  };
+  const auto *up = shape("gate_up_proj"), *down = shape("down_proj");
+  if (up == nullptr || down == nullptr) return StackedForm::unknown;
+  if ((*up)[2] == (*down)[1] && (*up)[1] == 2 * (*down)[2]) return StackedForm::rows_first;
+  return (*up)[1] == (*down)[2] && (*up)[2] != (*down)[1] ? StackedForm::transposed : StackedForm::unknown;
+}
+
+std::vector<LayerParts> stacked_layers(const TensorIndex& index, StackedForm form, const QuantizationConfig& config,
+                                       const OpenOptions& options, std::unordered_set<const Tensor*>& used) {
+  // How gpt-oss quantises, whose names need no config.
+  static const QuantizationGroup gpt_oss{
+      {.weight_dtype = DType::e2m1, .activations = ActivationScheme::none}, {}, "gpt-oss"};
+  std::vector<LayerParts> layers;
+  for (const StackedWeight& stacked : find_stacked(index, form)) {
+    const Tensor& weight = stacked.whole.weight;
+    const std::string why = why_not(stacked);
+    used.insert(stacked.tensors.begin(), stacked.tensors.end());
+    for (std::int64_t expert = 0; expert < std::max<std::int64_t>(stacked.experts(), 1); ++expert) {
+      LayerParts parts = stacked.whole;
+      parts.name = fmt::format("{}{}.{}", stacked.prefix, expert, stacked.projection);
+      parts.expert = expert;
+      parts.expected_scale = weight.name + "_scale_inv";
+      parts.expected_input_scale = weight.name + "_activation_scale";
+      parts.group = stacked.blocks() ? &gpt_oss : config.group_of(parts.name);
+      bool joined = false;
+      note_problem(parts.problem, [&] {
+        if (why.empty())
+          cut(stacked, expert, parts);
+        else if (!parts.problem)
+          parts.problem = Error(ErrorKind::unsupported, weight, why);
+        joined = joined_scales(stacked, parts, options);
+      });
+      if (!joined)
+        layers.push_back(std::move(parts));
+      else
+        for (LayerParts& half : halves_of(parts)) layers.push_back(std::move(half));
+    }
+  }
+  return layers;
 }
 
 Tensor slice_of(const Tensor& tensor, std::int64_t expert) {

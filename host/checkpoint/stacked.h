@@ -3,35 +3,21 @@
 // Next door: layer_builder.h (layers out of single tensors).
 #pragma once
 
+#include <unordered_set>
+
 #include "host/checkpoint/layer_builder.h"
 
 namespace ironcl::checkpoint {
 
-/// A three-dimensional tensor of quantised weights `<prefix><name>`, with the tensors that belong to it.
-struct StackedWeight {
-  std::string_view prefix;  ///< "model.layers.0.mlp.experts."
-  std::string projection;   ///< "gate_up_proj", without ".weight".
-  /// Weight [E, N, K], scale [E, ...], global [E] or of gate and up [E, 2], input_scale [E] or one value, bias [E,
-  /// N]. Its problem is of the first tensor beside the weight that changes its product in a way that is not computed
-  /// here, or that is there twice.
-  LayerParts whole;
-  std::vector<const Tensor*> tensors;         ///< All that belong to it, and those that `problem` is about.
-  StackedForm form = StackedForm::unknown;    ///< As the model type says.
-  StackedForm shapes = StackedForm::unknown;  ///< As the dimensions of gate_up and down together show.
+/// How experts lie by the dimensions of `<prefix>gate_up_proj` [E, A, B] and `<prefix>down_proj` [E, C, D]: B = C and
+/// A = 2 D where they are [E, N, K], A = D and B = 2 C where they are [E, K, N]. Both cannot be.
+StackedForm form_of_shapes(const Folder& folder, std::string_view prefix);
 
-  /// gpt-oss's MXFP4, which needs no config: codes [E, N, K / 32, 16].
-  bool blocks() const noexcept { return whole.weight.shape.size() == 4; }
-  bool transposed() const noexcept { return form == StackedForm::transposed; }
-  std::int64_t experts() const { return whole.weight.shape[0]; }
-};
-
-/// All of them that are called experts or moe, of a model whose type stores them as `form`.
-std::vector<StackedWeight> find_stacked(const TensorIndex& index, StackedForm form);
-
-/// Every expert of a stack of weights, "model.layers.0.mlp.experts.3.gate_up_proj"; gate and up are a layer each
-/// where their scales were made of each alone.
-std::vector<LayerParts> layers_of(const StackedWeight& stacked, const QuantizationConfig& config,
-                                  const OpenOptions& options);
+/// Every expert of every stack of quantised weights that is called experts or moe, of a model whose type stores them
+/// as `form`: "model.layers.0.mlp.experts.3.gate_up_proj"; gate and up are a layer each where their scales were made
+/// of each alone. What belongs to the stacks is added to `used`.
+std::vector<LayerParts> stacked_layers(const TensorIndex& index, StackedForm form, const QuantizationConfig& config,
+                                       const OpenOptions& options, std::unordered_set<const Tensor*>& used);
 
 /// The slice [expert, ...] of a tensor, without its first dimension; a tensor of one element as it is.
 /// Throws Error shape where it has no such slice.
