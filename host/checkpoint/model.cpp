@@ -4,7 +4,6 @@
 
 #include <fnmatch.h>
 
-#include "host/checkpoint/folder.h"
 #include "host/checkpoint/layer_builder.h"
 #include "host/report/suggest.h"
 
@@ -87,13 +86,9 @@ std::string LinearLayer::format() const {
 }
 
 Checkpoint Checkpoint::open(const std::filesystem::path& path, const OpenOptions& options) {
-  Folder folder = open_folder(path);
   Checkpoint checkpoint;
   checkpoint.path_ = path;
-  checkpoint.sources_ = folder.configs;
-  for (const std::filesystem::path& said : {folder.quanto_map, folder.index})
-    if (!said.empty()) checkpoint.sources_.push_back(said);
-  for (const SafetensorsFile& file : folder.files) checkpoint.sources_.push_back(file.path());
+  const Folder& folder = checkpoint.folder_ = open_folder(path);
   const std::optional<Routing> routing = routing_of(folder);
   checkpoint.config_ = config_of(folder);
   // The scales are read, and the weights between them are not.
@@ -104,9 +99,16 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, const OpenOptions
   checkpoint.layers_ = std::move(list.layers);
   checkpoint.unquantized_ = std::move(list.unquantized);
   checkpoint.experts_ = find_experts(folder, checkpoint.layers_, routing);
-  checkpoint.files_ = std::move(folder.files);
-  for (const SafetensorsFile& file : checkpoint.files_) file.read_in_pieces(false);
+  for (const SafetensorsFile& file : folder.files) file.read_in_pieces(false);
   return checkpoint;
+}
+
+std::vector<std::filesystem::path> Checkpoint::sources() const {
+  std::vector<std::filesystem::path> all = folder_.configs;
+  for (const std::filesystem::path& said : {folder_.quanto_map, folder_.index})
+    if (!said.empty()) all.push_back(said);
+  for (const SafetensorsFile& file : folder_.files) all.push_back(file.path());
+  return all;
 }
 
 std::vector<const LinearLayer*> Checkpoint::match(const std::string& glob) const {

@@ -5,9 +5,9 @@
 
 #include "backends/problem.h"
 #include "host/checkpoint/error.h"
+#include "host/checkpoint/folder.h"
 #include "host/checkpoint/quantization_config.h"
 #include "host/checkpoint/routing.h"
-#include "host/checkpoint/safetensors.h"
 
 namespace ironcl::checkpoint {
 
@@ -124,9 +124,10 @@ class Checkpoint {
 
   const std::filesystem::path& path() const noexcept { return path_; }
   const QuantizationConfig& config() const noexcept { return config_; }
-  const std::vector<SafetensorsFile>& files() const noexcept { return files_; }
+  const Folder& folder() const noexcept { return folder_; }
+  const std::vector<SafetensorsFile>& files() const noexcept { return folder_.files; }
   /// Everything that was read: files(), and what says how to take them (config.json, an index, ...).
-  const std::vector<std::filesystem::path>& sources() const noexcept { return sources_; }
+  std::vector<std::filesystem::path> sources() const;
   /// Quantised layers in the order of a reader ("layers.2" before "layers.10").
   const std::vector<LinearLayer>& layers() const noexcept { return layers_; }
   const std::vector<Unquantized>& unquantized() const noexcept { return unquantized_; }
@@ -153,8 +154,7 @@ class Checkpoint {
 
   std::filesystem::path path_;
   QuantizationConfig config_;
-  std::vector<SafetensorsFile> files_;
-  std::vector<std::filesystem::path> sources_;
+  Folder folder_;
   std::vector<LinearLayer> layers_;
   std::vector<Unquantized> unquantized_;
   std::vector<ExpertsLayer> experts_;

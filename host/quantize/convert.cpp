@@ -11,7 +11,6 @@
 
 #include "backends/numerics/casts.h"
 #include "backends/numerics/quantize.h"
-#include "host/checkpoint/folder.h"
 #include "host/checkpoint/json_input.h"
 #include "host/checkpoint/names.h"
 #include "host/report/json.h"
@@ -33,8 +32,6 @@ constexpr std::size_t kCopy = std::size_t{8} << 20;  ///< Bytes of a piece that 
 /// Weights of other forms.
 constexpr std::array<std::string_view, 11> kWeightFiles = {
     ".safetensors", ".bin", ".pt", ".pth", ".ckpt", ".gguf", ".h5", ".onnx", ".onnx_data", ".msgpack", ".index.json"};
-/// What says how the input was quantised, beside checkpoint::kQuantizationConfigs: Hugging Face's Quanto.
-constexpr std::string_view kQuantoMap = "quanto_qmap.json";
 constexpr std::array<std::string_view, 3> kConv1D = {"gpt2", "openai-gpt", "imagegpt"};
 
 /// Calls task(i) for 0 <= i < count on `threads` threads; one of their exceptions is thrown when all have stopped.
@@ -123,8 +120,7 @@ bool holds_weights(std::string_view name) {
 }  // namespace
 
 struct Conversion::State : ConversionFacts {
-  explicit State(Request asked)
-      : request(std::move(asked)), folder(open(request.in)), checkpoint(Checkpoint::open(request.in)) {
+  explicit State(Request asked) : request(std::move(asked)), checkpoint(open(request.in)) {
     if (!request.out.has_filename()) request.out = request.out.parent_path();  // "OUT/" is OUT
     check_out();
     if (!folder.config.empty()) {
@@ -149,10 +145,10 @@ struct Conversion::State : ConversionFacts {
     find_rest();
   }
 
-  static checkpoint::Folder open(const fs::path& in) {
+  static Checkpoint open(const fs::path& in) {
     if (fs::is_regular_file(in))
       throw Error(ErrorKind::config, in, "", "is a file; name the folder of the checkpoint, with its config.json");
-    return checkpoint::open_folder(in);
+    return Checkpoint::open(in);
   }
 
   void check_out() const {
@@ -188,7 +184,7 @@ struct Conversion::State : ConversionFacts {
       // Others are links to folders, which may lead anywhere, or to nothing.
       const bool is_file = at->is_regular_file();
       if (is_file && !holds_weights(name)) {
-        const bool of_input = is_one_of(checkpoint::kQuantizationConfigs, name) || name == kQuantoMap;
+        const bool of_input = is_one_of(checkpoint::kQuantizationConfigs, name) || at->path() == folder.quanto_map;
         if (at.depth() > 0 || !of_input) rest.push_back(inside);
       } else if (!is_file || !name.ends_with(".index.json")) {
         left_behind.push_back(inside);
@@ -398,8 +394,8 @@ struct Conversion::State : ConversionFacts {
   }
 
   Request request;
-  checkpoint::Folder folder;
   Checkpoint checkpoint;
+  const checkpoint::Folder& folder = checkpoint.folder();
   json::object config;
   std::vector<fs::path> rest;  ///< Files that come along as they are, by their paths in the folder.
   boost::interprocess::file_lock running;

@@ -172,17 +172,10 @@ class Planner {
 
   /// Whether gate_up [E, 2 I, H] and down [E, H, I] lie so, by their sizes.
   bool rows_first(const Tensor& tensor) const {
-    const std::string prefix = tensor.name.substr(0, tensor.name.rfind('.') + 1);
-    const Tensor *up = nullptr, *down = nullptr;
-    for (const auto& file : checkpoint_.files()) {
-      if (up == nullptr) up = file.find(prefix + "gate_up_proj");
-      if (down == nullptr) down = file.find(prefix + "down_proj");
-    }
-    const std::string bias = tensor.name + "_bias";
-    for (const auto& file : checkpoint_.files())
-      if (file.find(bias) != nullptr) return false;
-    return up != nullptr && down != nullptr && up->shape.size() == 3 && down->shape.size() == 3 &&
-           up->shape[2] == down->shape[1] && up->shape[1] == 2 * down->shape[2];
+    const checkpoint::Folder& folder = checkpoint_.folder();
+    const std::string_view prefix = std::string_view(tensor.name).substr(0, tensor.name.rfind('.') + 1);
+    return folder.find(tensor.name + "_bias") == nullptr &&
+           checkpoint::form_of_shapes(folder, prefix) == checkpoint::StackedForm::rows_first;
   }
 
   void add_layer(Shard& shard, const LinearLayer& layer) {
