@@ -2,15 +2,19 @@
 // ironcl accuracy: what ways of quantising cost, side by side, for a checkpoint's layers or random weights.
 #include <fnmatch.h>
 
+#include <bit>
 #include <cmath>
 #include <random>
+#include <set>
 
 #include "backends/numerics/casts.h"
+#include "backends/numerics/oracle.h"
+#include "backends/numerics/quantize.h"
 #include "backends/words.h"
 #include "host/cli/command.h"
 #include "host/cli/parse_option.h"
 #include "host/layer/synthetic.h"
-#include "host/quantize/accuracy.h"
+#include "host/quantize/codec.h"
 #include "host/quantize/plan.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
@@ -18,6 +22,74 @@
 
 namespace ironcl::cli {
 namespace {
+
+/// Values after going in and out of a scheme.
+struct Quantized {
+  std::vector<float> values;
+  std::int64_t code_bytes = 0, scale_bytes = 0;
+};
+
+Quantized in_and_out(const quantize::Scheme& scheme, std::span<const float> x, std::int64_t rows, std::int64_t cols) {
+  const auto amax = std::bit_cast<float>(numerics::largest_magnitude_bits(x));
+  Quantized made{std::vector<float>(x.size()), rows * numerics::bytes_of(scheme.code, cols),
+                 scheme.grid.scale_rows(rows) * scheme.grid.scale_cols(cols) * numerics::size_of(scheme.scale)};
+  std::vector<std::byte> codes(static_cast<std::size_t>(made.code_bytes)),
+      scales(static_cast<std::size_t>(made.scale_bytes));
+  quantize::encode(scheme, x, rows, cols, amax, {codes, scales});
+  quantize::decode(scheme, codes, scales, rows, cols, quantize::global_scale(scheme, amax), made.values);
+  if (scheme.global) made.scale_bytes += 4;
+  return made;
+}
+
+/// y [m, rows] of x [m, k] and every step-th row of w.
+std::vector<double> product(std::span<const float> w, std::span<const float> x, std::int64_t m, std::int64_t k,
+                            std::int64_t rows, std::int64_t step) {
+  return numerics::oracle({DType::f32, x.data(), m, k, k}, {DType::f32, w.data(), rows, k, step * k}).value;
+}
+
+/// Σ(got - want)^2 / Σwant^2.
+double nmse(const std::vector<double>& got, const std::vector<double>& want) {
+  double noise = 0, signal = 0;
+  for (std::size_t i = 0; i < want.size(); ++i) {
+    noise += (got[i] - want[i]) * (got[i] - want[i]);
+    signal += want[i] * want[i];
+  }
+  return signal == 0 ? 0 : noise / signal;
+}
+
+/// Weights quantised so, and activations as they usually go with them: tokens per channel, 1xB to blocks of BxB,
+/// groups as wide to groups.
+struct Method {
+  std::string name;  ///< "e4m3 128x128", "nvfp4"
+  quantize::Scheme weights, activations;
+};
+
+/// Per tensor, per channel, in groups of 1x128 and in blocks of 32 to 512, of e4m3, e5m2 and int8; powers of two as
+/// scales; MX; NVFP4.
+std::vector<Method> methods() {
+  std::vector<Method> made;
+  const auto add = [&made](const std::string& name, DType code, numerics::ScaleGrid grid, DType scale = DType::f32) {
+    const numerics::ScaleGrid tokens =
+        grid == numerics::ScaleGrid{0, 0} ? grid : numerics::ScaleGrid{1, grid.group_cols};
+    made.push_back({name, {code, grid, scale}, {code, tokens, scale}});
+  };
+  for (const DType code : {DType::e4m3fn, DType::e5m2, DType::i8}) {
+    const std::string type = code == DType::e4m3fn ? "e4m3" : code == DType::e5m2 ? "e5m2" : "int8";
+    add(type + " per tensor", code, {0, 0});
+    add(type + " per channel", code, {1, 0});
+    if (code != DType::e5m2) add(type + " 1x128", code, {1, 128});
+    for (const std::int64_t block : {512, 256, 128, 64, 32}) {
+      if (code == DType::e5m2 && block != 128) continue;
+      add(fmt::format("{} {}x{}", type, block, block), code, {block, block});
+    }
+  }
+  add("e4m3 128x128, e8m0", DType::e4m3fn, {128, 128}, DType::e8m0);
+  for (const char* name : {"mxfp8", "mxfp4", "nvfp4"}) {
+    const quantize::Scheme scheme = quantize::make_format({.scheme = name}).scheme;
+    made.push_back({name, scheme, scheme});
+  }
+  return made;
+}
 
 class AccuracyCommand final : public Command {
  public:
@@ -103,21 +175,32 @@ class AccuracyCommand final : public Command {
       throw checkpoint::Error(checkpoint::ErrorKind::not_found, path_, "", "has no weight that matches '{}'", layer_);
   }
 
+  /// Every method that K allows on w [n, k]. Of the product, a few rows of w, evenly spread, are computed, in f64.
   void add(const std::string& name, std::span<const float> w, std::int64_t n, std::int64_t k,
            const std::string& kind) {
     const std::vector<float> x = made_up(kind, m_, k, seed_ + 1);
-    const std::string layer = fmt::format("{} [{}, {}]", name, n, k);
-    for (const quantize::Accuracy& one : quantize::measure(w, n, k, x, m_)) {
-      const double bits = 8.0 * static_cast<double>(one.code_bytes + one.scale_bytes) / static_cast<double>(n * k);
-      table_.add_fields({{{"layer", "layer"}, layer},
-                         {{"method", "weights"}, one.method->name},
-                         {{"snr_db", "SNR dB", Kind::number}, one.weights.snr_db()},
-                         {{"mean_error", "mean error", Kind::number}, one.weights.mean_error()},
-                         {{"largest_error", "largest", Kind::number}, one.weights.largest_error},
-                         {{"zeroed_share", "lost to 0", Kind::number}, one.weights.zeroed_share()},
-                         {{"output_nmse", "D error", Kind::number}, one.output},
-                         {{"output_nmse_both", "with A", Kind::number}, one.output_both},
-                         {{"scale_bytes", "scales", Kind::bytes}, one.scale_bytes},
+    const std::int64_t rows = std::min<std::int64_t>(n, 256);
+    const std::int64_t step = rows == 0 ? 1 : n / rows;
+    const std::vector<double> want = product(w, x, m_, k, rows, step);
+    for (const Method& method : methods()) {
+      if (method.weights.code == DType::e2m1 && k % method.weights.grid.group_cols != 0) continue;
+      const Quantized weights = in_and_out(method.weights, w, n, k);
+      const Quantized activations = in_and_out(method.activations, x, m_, k);
+      quantize::Loss loss;
+      loss.add(w, weights.values);
+      const double output = nmse(product(weights.values, x, m_, k, rows, step), want);
+      const double output_both = nmse(product(weights.values, activations.values, m_, k, rows, step), want);
+      const double bits =
+          8.0 * static_cast<double>(weights.code_bytes + weights.scale_bytes) / static_cast<double>(n * k);
+      table_.add_fields({{{"layer", "layer"}, fmt::format("{} [{}, {}]", name, n, k)},
+                         {{"method", "weights"}, method.name},
+                         {{"snr_db", "SNR dB", Kind::number}, loss.snr_db()},
+                         {{"mean_error", "mean error", Kind::number}, loss.mean_error()},
+                         {{"largest_error", "largest", Kind::number}, loss.largest_error},
+                         {{"zeroed_share", "lost to 0", Kind::number}, loss.zeroed_share()},
+                         {{"output_nmse", "D error", Kind::number}, output},
+                         {{"output_nmse_both", "with A", Kind::number}, output_both},
+                         {{"scale_bytes", "scales", Kind::bytes}, weights.scale_bytes},
                          {{"bits_per_value", "bits", Kind::number}, bits}});
     }
   }
