@@ -55,6 +55,8 @@ struct Task {
   const Item* item = nullptr;
   const Tensor* copy = nullptr;
   std::int64_t first = 0, rows = 0;  ///< Of the copy: bytes.
+
+  std::int64_t values() const { return rows * item->weight.k; }
 };
 
 std::vector<Task> tasks_of(const Shard& shard, bool copies) {
@@ -98,24 +100,16 @@ Extent extent_of(const Task& task) {
 struct Buffers {
   std::vector<float> x, y;
   std::vector<std::byte> codes, scales;
-  std::span<float> values(std::vector<float>& of, const Task& task) {
-    const auto count = static_cast<std::size_t>(task.rows * task.item->weight.k);
-    if (of.size() < count) of.resize(count);
-    return {of.data(), count};
-  }
-  static std::span<std::byte> bytes(std::vector<std::byte>& of, std::int64_t count) {
-    if (of.size() < static_cast<std::size_t>(count)) of.resize(static_cast<std::size_t>(count));
-    return {of.data(), static_cast<std::size_t>(count)};
-  }
 };
-
 thread_local Buffers buffers;
 
-bool is_one_of(const auto& list, std::string_view name) { return std::ranges::find(list, name) != list.end(); }
-
-bool holds_weights(std::string_view name) {
-  return std::ranges::any_of(kWeightFiles, [name](std::string_view end) { return name.ends_with(end); });
+template <class T>
+std::span<T> grown(std::vector<T>& buffer, std::int64_t count) {
+  buffer.resize(std::max(buffer.size(), static_cast<std::size_t>(count)));
+  return std::span(buffer).first(static_cast<std::size_t>(count));
 }
+
+bool is_one_of(const auto& list, std::string_view name) { return std::ranges::find(list, name) != list.end(); }
 
 }  // namespace
 
@@ -183,7 +177,7 @@ struct Conversion::State : ConversionFacts {
       const fs::path inside = at->path().lexically_relative(request.in);
       // Others are links to folders, which may lead anywhere, or to nothing.
       const bool is_file = at->is_regular_file();
-      if (is_file && !holds_weights(name)) {
+      if (is_file && std::ranges::none_of(kWeightFiles, [&](auto suffix) { return name.ends_with(suffix); })) {
         const bool of_input = is_one_of(checkpoint::kQuantizationConfigs, name) || at->path() == folder.quanto_map;
         if (at.depth() > 0 || !of_input) rest.push_back(inside);
       } else if (!is_file || !name.ends_with(".index.json")) {
@@ -225,7 +219,7 @@ struct Conversion::State : ConversionFacts {
     std::mutex mutex;
     parallel(request.threads, tasks.size(), [&](std::size_t i) {
       const Task& task = tasks[i];
-      const auto x = buffers.values(buffers.x, task);
+      const auto x = grown(buffers.x, task.values());
       task.item->weight.read(task.first, task.rows, x);
       const std::uint32_t bits = numerics::largest_magnitude_bits(x);
       const std::lock_guard lock(mutex);
@@ -236,11 +230,6 @@ struct Conversion::State : ConversionFacts {
   }
 
   static const std::string& key(const Item& item) { return item.format->scheme.global ? item.fused : item.name; }
-
-  static float amax_of(const Amax& amax, const Item& item) {
-    const auto found = amax.find(key(item));
-    return found == amax.end() ? 0 : std::bit_cast<float>(found->second);
-  }
 
   // --- Files
 
@@ -253,12 +242,14 @@ struct Conversion::State : ConversionFacts {
     const std::vector<Task> tasks = tasks_of(shard, true);
     parallel(request.threads, tasks.size(), [&](std::size_t i) {
       const Task& task = tasks[i];
-      if (task.copy != nullptr)
+      if (task.copy != nullptr) {
         writer.write_at(
             task.copy->name, task.first,
             task.copy->data.subspan(static_cast<std::size_t>(task.first), static_cast<std::size_t>(task.rows)));
-      else
-        write_stripe(writer, task, amax_of(amax, *task.item));
+      } else {
+        const auto found = amax.find(key(*task.item));
+        write_stripe(writer, task, found == amax.end() ? 0 : std::bit_cast<float>(found->second));
+      }
       advance(bytes_of(task));
     });
     writer.commit();
@@ -267,9 +258,9 @@ struct Conversion::State : ConversionFacts {
   void write_stripe(checkpoint::SafetensorsWriter& writer, const Task& task, float amax) const {
     const Item& item = *task.item;
     const Extent extent = extent_of(task);
-    const auto x = buffers.values(buffers.x, task);
+    const auto x = grown(buffers.x, task.values());
     item.weight.read(task.first, task.rows, x);
-    const Encoded out{Buffers::bytes(buffers.codes, extent.codes), Buffers::bytes(buffers.scales, extent.scales)};
+    const Encoded out{grown(buffers.codes, extent.codes), grown(buffers.scales, extent.scales)};
     const Scheme& scheme = item.format->scheme;
     if (request.encoder && item.format == plan.format)
       request.encoder(x, task.rows, item.weight.k, out);
@@ -472,7 +463,7 @@ std::vector<LayerLoss> Conversion::verify(const Progress& progress) const {
         const Item& item = *task.item;
         const Scheme& scheme = item.format->scheme;
         const Extent extent = extent_of(task);
-        const auto x = buffers.values(buffers.x, task), y = buffers.values(buffers.y, task);
+        const auto x = grown(buffers.x, task.values()), y = grown(buffers.y, task.values());
         item.weight.read(task.first, task.rows, x);
         const auto part = [](const Tensor& tensor, std::int64_t begin, std::int64_t count) {
           return tensor.data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
