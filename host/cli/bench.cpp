@@ -225,7 +225,7 @@ void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, do
   const double ns = timed.device.median;
   row["time_ns"] = ns;
   row["spread"] = timed.device.spread();
-  row["time_kind"] = layer::call_kind_name(timed.kind);
+  row["time_kind"] = timed.kind == IRONCL_TIME_NONE ? "host" : layer::time_kind_name(timed.kind);
   row["host_ns"] = timed.host.median;
   row["runs"] = static_cast<std::int64_t>(timed.device.count);
   row["gflops"] = flops / ns;

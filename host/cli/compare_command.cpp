@@ -77,8 +77,9 @@ class CompareCommand final : public Command {
     const std::vector<ironcl::Device> devices =
         ranks_.on() ? ranks_.devices(registry, devices_) : find_devices(registry, devices_);
     settings.substitute = ranks_.substitute();
-    report.asked_for_models = !devices_.empty() && only_models(devices);
-    if (only_models(devices) && devices_.empty()) {
+    const bool only_models = std::ranges::all_of(devices, is_model);
+    report.asked_for_models = only_models && !devices_.empty();
+    if (only_models && devices_.empty()) {
       report.missing = why_only_models(registry);
       report::print_error_text(fmt::format("ironcl compare: {}\n", report.missing));
     }

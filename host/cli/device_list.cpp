@@ -45,15 +45,12 @@ std::vector<ironcl::Device> find_devices(const ironcl::Registry& registry, const
 
 std::vector<ironcl::Device> real_devices(const ironcl::Registry& registry, const std::vector<std::string>& uris) {
   std::vector<ironcl::Device> all = find_devices(registry, uris);
-  if (uris.empty()) std::erase_if(all, [](const auto& device) { return device.props().type == IRONCL_DEVICE_MODEL; });
+  if (uris.empty()) std::erase_if(all, is_model);
   if (all.empty()) fail(ExitStatus::no_device, "{}", why_no_devices(registry));
   return all;
 }
 
-bool only_models(const std::vector<ironcl::Device>& devices) {
-  return std::all_of(devices.begin(), devices.end(),
-                     [](const ironcl::Device& device) { return device.props().type == IRONCL_DEVICE_MODEL; });
-}
+bool is_model(const ironcl::Device& device) { return device.props().type == IRONCL_DEVICE_MODEL; }
 
 std::string why_only_models(const ironcl::Registry& registry) {
   return fmt::format(

@@ -16,8 +16,7 @@ std::vector<ironcl::Device> real_devices(const ironcl::Registry& registry, const
 /// Why there are no devices: what became of each plugin.
 std::string why_no_devices(const ironcl::Registry& registry);
 
-/// Whether every one of `devices` is a model.
-bool only_models(const std::vector<ironcl::Device>& devices);
+bool is_model(const ironcl::Device& device);
 
 /// Why there is no device but models: what became of each plugin, and what to install.
 std::string why_only_models(const ironcl::Registry& registry);

@@ -27,16 +27,7 @@ std::int64_t count_poisoned(DType type, const std::vector<std::byte>& bytes) {
   return count;
 }
 
-}  // namespace
-
-std::string time_kind_name(std::uint32_t time_kind) {
-  return time_kind == IRONCL_TIME_MEASURED ? "measured" : time_kind == IRONCL_TIME_MODELLED ? "modelled" : "";
-}
-
-std::string call_kind_name(std::uint32_t time_kind) {
-  return time_kind == IRONCL_TIME_NONE ? "host" : time_kind_name(time_kind);
-}
-
+/// The time of all steps of a call together, the last one's event apart; of a model the sum of their times.
 Timing time_of(const std::vector<Event>& steps, const Event& last) {
   Timing timing;
   std::uint64_t begin = UINT64_MAX, end = 0;
@@ -57,6 +48,12 @@ Timing time_of(const std::vector<Event>& steps, const Event& last) {
   if (begin > end) return timing;
   timing.device_ns = timing.time_kind == IRONCL_TIME_MODELLED ? sum : static_cast<double>(end - begin);
   return timing;
+}
+
+}  // namespace
+
+std::string time_kind_name(std::uint32_t time_kind) {
+  return time_kind == IRONCL_TIME_MEASURED ? "measured" : time_kind == IRONCL_TIME_MODELLED ? "modelled" : "";
 }
 
 Execution::Execution(const Device& device, const report::Problem& problem, const Operands& operands,

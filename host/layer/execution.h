@@ -25,11 +25,6 @@ struct Timing {
 
 /// "measured", "modelled"; empty for none.
 std::string time_kind_name(std::uint32_t time_kind);
-/// The same of a Timing's ns(): "host" for none.
-std::string call_kind_name(std::uint32_t time_kind);
-
-/// The time of all steps of a call together, the last one's event apart; of a model the sum of their times.
-Timing time_of(const std::vector<Event>& steps, const Event& last);
 
 /// Results of a call in host memory.
 struct Output {

@@ -9,13 +9,10 @@
 #include <bit>
 #include <new>
 
+#include "ironcl/partition.hpp"
+
 namespace ironcl::python {
 namespace {
-
-std::uint64_t bytes_of(ironcl_dtype type, std::int64_t count) {
-  const std::uint64_t size = type == IRONCL_F32 ? 4 : type == IRONCL_F16 || type == IRONCL_BF16 ? 2 : 1;
-  return size * static_cast<std::uint64_t>(count);
-}
 
 /// Plans are made for powers of two of rows, and a call brings as many as it has.
 std::int64_t bucket(std::int64_t m) {
@@ -137,7 +134,7 @@ Linear::Linear(std::shared_ptr<Device> device, GemmDesc desc, const WeightsDesc&
   weights_.emplace_back(device_->device_, weights, plan.get());
   if (bias == nullptr) return;
   const std::int64_t matrices = std::max<std::int64_t>(desc_.matrices, 1);
-  bias_ = Buffer(device_->device_, bytes_of(desc_.bias, matrices * desc_.n));
+  bias_ = Buffer(device_->device_, ranks::bytes_of_elements(desc_.bias, matrices * desc_.n));
   device_->write(bias_, bias);
   device_->queue_.finish();
 }
@@ -223,11 +220,12 @@ void Linear::run(const Args& args) {
   const ironcl_dtype between = down == nullptr ? out_type : ironcl_dtype{IRONCL_F32};
   const Call& first = call(x_type, m, between, gated);
   const Call* second = down == nullptr ? nullptr : &down->call(between, m, out_type);
-  const ironcl_span a = device_->write(0, x, bytes_of(x_type, m * k()));
+  const ironcl_span a = device_->write(0, x, ranks::bytes_of_elements(x_type, m * k()));
   ironcl_span counts{};
   if (rows != nullptr) counts = device_->write(2, rows, sizeof(std::int32_t) * desc_.matrices);
-  const ironcl_span d = device_->staging(1, bytes_of(out_type, m * (down == nullptr ? n(gated) : down->n())));
-  const ironcl_span h = down == nullptr ? d : device_->staging(3, bytes_of(between, m * n(gated)));
+  const ironcl_span d =
+      device_->staging(1, ranks::bytes_of_elements(out_type, m * (down == nullptr ? n(gated) : down->n())));
+  const ironcl_span h = down == nullptr ? d : device_->staging(3, ranks::bytes_of_elements(between, m * n(gated)));
   enqueue(first, m, a, h, counts);
   if (down != nullptr) down->enqueue(*second, m, h, d, counts);
   device_->read(1, out, d.size);
@@ -250,7 +248,7 @@ void quantize(Device& device, const QuantizeDesc& desc, const void* x, void* cod
   if (desc.scale.rows == 1) most.rows = bucket(desc.rows);
   const auto op = device.operation(most);
   const QuantizeArgs args{.rows = desc.rows,
-                          .x = device.write(0, x, bytes_of(desc.x, desc.rows * desc.cols)),
+                          .x = device.write(0, x, ranks::bytes_of_elements(desc.x, desc.rows * desc.cols)),
                           .codes = device.staging(1, code_bytes),
                           .scales = device.staging(2, scale_bytes)};
   device.queue_.submit(*op, args);
@@ -269,8 +267,8 @@ void Experts::run(const void* x, std::int64_t tokens, const void* ids, const voi
   if (tokens == 0) return;
   const Device::Turn turn(*device_, torch);
   ExpertsArgs args{.tokens = tokens};
-  args.x = device_->write(0, x, bytes_of(choices_.x, tokens * info_.hidden));
-  args.y = device_->staging(1, bytes_of(choices_.y, tokens * info_.hidden));
+  args.x = device_->write(0, x, ranks::bytes_of_elements(choices_.x, tokens * info_.hidden));
+  args.y = device_->staging(1, ranks::bytes_of_elements(choices_.y, tokens * info_.hidden));
   if (ids != nullptr) {
     args.routed = IRONCL_ROUTED_BY_CALLER;
     const std::uint64_t slots = static_cast<std::uint64_t>(tokens) * info_.top_k;
@@ -286,7 +284,7 @@ void Experts::run(const void* x, std::int64_t tokens, const void* ids, const voi
     for (const Device::Staging& staging : device_->staging_) recorded_.held.push_back(staging.host);
   }
   device_->queue_.submit(recorded_.calls, {});
-  device_->read(1, y, bytes_of(choices_.y, tokens * info_.hidden));
+  device_->read(1, y, ranks::bytes_of_elements(choices_.y, tokens * info_.hidden));
 }
 
 }  // namespace ironcl::python
