@@ -37,11 +37,6 @@ std::string text_at(const json::value& value, const char* path) {
   return found != nullptr && found->is_string() ? json::value_to<std::string>(*found) : std::string();
 }
 
-bool true_at(const json::value& value, const char* path) {
-  const json::value* found = find(value, path);
-  return found != nullptr && found->is_bool() && found->get_bool();
-}
-
 /// torchao: {"_type": "Float8Tensor", "_data": {"block_size", "act_quant_kwargs", ...}} under the weight's name.
 QuantizationGroup read_torchao(const json::value& said) {
   const std::string type = text_at(said, "/_type");
@@ -49,7 +44,8 @@ QuantizationGroup read_torchao(const json::value& said) {
     return unread("torchao", fmt::format("is a {} of torchao, which is not read, only Float8Tensor, Int8Tensor and "
                                          "MXTensor; convert it with llmcompressor",
                                          type.empty() ? "tensor" : type));
-  if (true_at(said, "/_data/is_swizzled_scales"))
+  if (const json::value* found = find(said, "/_data/is_swizzled_scales");
+      found != nullptr && *found == json::value(true))
     return unread("torchao",
                   "is an MXTensor of torchao with swizzled scales (is_swizzled_scales), which are not read; quantise "
                   "with MXFP8 of llmcompressor");
@@ -128,12 +124,6 @@ QuantizationGroup read_comfy(const json::value& said, std::int64_t scales) {
     group.weight_grid = ScaleGrid{0, 0};
   }
   return group;
-}
-
-/// Whether any model of the checkpoint has ComfyUI's marker.
-bool has_marker(const TensorIndex& index) {
-  const auto& tensors = index.folder().tensors;
-  return std::ranges::any_of(tensors, [](const auto& entry) { return is_scaled_fp8_marker(entry.first); });
 }
 
 /// ComfyUI's older form: scale_weight beside the weight, and one tensor "scaled_fp8" for all layers of the model
@@ -240,7 +230,8 @@ std::optional<QuantizationGroup> LayerWriters::group_beside(std::string_view pre
     return QuantizationGroup{
         {.weight_grid = ScaleGrid{1, 0}, .activations = ActivationScheme::none}, {}, "bitsandbytes"};
   if (prefix.empty() || member_of(index_, prefix, "scale_weight") == nullptr) return std::nullopt;
-  if (has_marker(index_)) return read_scaled_fp8(index_, prefix);
+  const auto marks = [](const auto& entry) { return is_scaled_fp8_marker(entry.first); };
+  if (std::ranges::any_of(index_.folder().tensors, marks)) return read_scaled_fp8(index_, prefix);
   return unread(
       "ComfyUI or Neural Compressor",
       "has a scale_weight, and the file has no 'scaled_fp8': it may be of Intel's Neural Compressor (Gaudi), which "

@@ -199,7 +199,9 @@ class LayerFinder {
     }
     const bool marker = is_scaled_fp8_marker(name);
     const bool cast_too = cast() && tensor.shape.size() != 2;
-    if (tensor.is_fp8() && tensor.elements() > 0 && !marker && !cast_too && !has_scales_of_activations(name)) {
+    // "x_q" with "x_scale": codes of activations, which --input-q takes.
+    const bool codes = name.ends_with("_q") && index_.find(name.substr(0, name.size() - 1) + "scale") != nullptr;
+    if (tensor.is_fp8() && tensor.elements() > 0 && !marker && !cast_too && !codes) {
       LayerParts parts;
       parts.name = name;
       parts.weight = tensor;
@@ -210,11 +212,6 @@ class LayerFinder {
       return add(parts);
     }
     list_.unquantized.push_back({tensor, reason(tensor, prefix, part)});
-  }
-
-  /// "x_q" with "x_scale": codes of activations, which --input-q takes.
-  bool has_scales_of_activations(std::string_view name) const {
-    return name.ends_with("_q") && index_.find(std::string(name.substr(0, name.size() - 1)) + "scale") != nullptr;
   }
 
   std::string reason(const Tensor& tensor, std::string_view prefix, const PartName& part) const {

@@ -354,13 +354,10 @@ void read_modelopt(const Members& config, QuantizationConfig& result) {
   if (written && result.groups.empty()) read_algorithm(*written, linear_group(result));
 }
 
-/// What a tool says beside its layers: layer_writers.h.
-void read_elsewhere(const Members&, QuantizationConfig&) {}
-
 /// Which methods are read, and by whom. All others are refused by name.
 struct Method {
   std::string_view name;
-  void (*read)(const Members& config, QuantizationConfig& result);
+  void (*read)(const Members& config, QuantizationConfig& result);  ///< Null: the tool says it beside its layers.
 };
 constexpr std::array kMethods = {
     Method{"fp8", read_fp8},
@@ -370,8 +367,8 @@ constexpr std::array kMethods = {
     Method{"fbgemm_fp8", read_fbgemm},
     Method{"quark", read_quark},
     Method{"mxfp4", read_one_scheme},
-    Method{"torchao", read_elsewhere},
-    Method{"quanto", read_elsewhere},
+    Method{"torchao", nullptr},
+    Method{"quanto", nullptr},
     Method{"w8a8_int8", read_one_scheme},
     Method{"w8a8_fp8", read_one_scheme},
     Method{"smooth_quant", read_smooth_quant},
@@ -385,7 +382,7 @@ void read_method(const Members& config, std::string_view unnamed, QuantizationCo
   result.writer = writer_of(config, result.method);
   const auto known = std::ranges::find(kMethods, result.method, &Method::name);
   if (known == kMethods.end()) return refuse_method(result);
-  known->read(config, result);
+  if (known->read != nullptr) known->read(config, result);
   read_ignored(config, result);
 }
 

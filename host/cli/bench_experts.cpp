@@ -22,12 +22,6 @@ std::int64_t experts_hit(const ExpertsForm& form, const std::vector<ExpertsInput
   return (hit + std::ssize(inputs) / 2) / std::ssize(inputs);
 }
 
-std::string accuracy_of(const layer::Runner& runner) {
-  numerics::AccuracyClass weakest = numerics::AccuracyClass::f32;
-  for (const layer::PlanInfo& plan : runner.plans()) weakest = std::max(weakest, plan.accuracy);
-  return std::string(numerics::name_of(weakest));
-}
-
 }  // namespace
 
 std::uint64_t expert_bytes(const ExpertsForm& form, const layer::GatedForm& expert) {
@@ -82,7 +76,8 @@ void bench_experts(const Device& device, const layer::ExpertsSource& source, con
     row["rows"] = rows;
     const std::string fused = whole.front().variant();
     row["variant"] = fused.empty() ? layer::first_plan(experts).variant : fused;
-    row["accuracy_class"] = accuracy_of(experts);
+    row["accuracy_class"] =
+        numerics::name_of(std::ranges::max(experts.plans(), {}, &layer::PlanInfo::accuracy).accuracy);
     row["weights_bytes"] = static_cast<double>(experts.weights_bytes());
   });
 }

@@ -43,7 +43,6 @@ constexpr PlanOption kPlanOptions[] = {
 double number(const json::value& value) { return value.to_number<double>(); }
 std::int64_t whole(const json::value& value) { return value.to_number<std::int64_t>(); }
 std::string time_text(const json::value& microseconds) { return report::human_time(number(microseconds) * 1e3); }
-std::string bytes_text(const json::value& bytes) { return report::human_bytes(number(bytes)); }
 
 std::string text_of(const json::value& value) {
   if (value.is_null()) return "none";
@@ -61,7 +60,7 @@ std::string filled(std::string_view text, const json::value& report) {
   static const std::map<std::string_view, Form> kForms = {
       {"", text_of},
       {"us", time_text},
-      {"bytes", bytes_text},
+      {"bytes", [](const json::value& v) { return report::human_bytes(number(v)); }},
       {"list", list_text},
       {"ns", [](const json::value& v) { return report::human_time(number(v)); }},
       {"percent", [](const json::value& v) { return fmt::format("{:.1f} %", 100 * number(v)); }},

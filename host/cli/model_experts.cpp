@@ -19,9 +19,6 @@ constexpr const char* kFused = "fused_moe";
 struct Question {
   std::string program, product;
   ironcl::GemmDesc desc;
-
-  std::string report_key() const { return product.empty() ? "fused" : "model"; }
-  std::string trace_key() const { return product.empty() ? "fused_trace" : "trace"; }
 };
 
 std::vector<std::int32_t> ids_of(const ExpertOptions& options) {
@@ -84,12 +81,13 @@ json::object between(const ExpertOptions& options, const json::object& report) {
 
 /// The answer, or why there is none: fused_moe takes fewer layers than the others, and where it was not asked for it
 /// is left out.
-json::object ask(const ironcl::Device& device, const ExpertOptions& options, const Question& question,
-                 const std::string& key) {
+json::object ask(const ironcl::Device& device, const ExpertOptions& options, const Question& question, bool trace) {
+  const bool fused = question.product.empty();
+  const char* const key = fused ? (trace ? "fused_trace" : "fused") : (trace ? "trace" : "model");
   try {
     return json::parse(device.query(key, question.desc)).as_object();
   } catch (const ironcl::Error& error) {
-    if (error.status() != IRONCL_UNSUPPORTED || !question.product.empty() || !options.program.empty()) throw;
+    if (error.status() != IRONCL_UNSUPPORTED || !fused || !options.program.empty()) throw;
     return {{"refused", error.what()}};
   }
 }
@@ -117,7 +115,7 @@ json::object model_experts(const ironcl::Device& device, const ExpertOptions& op
   const auto hit = std::count_if(counts.begin(), counts.end(), [](std::int64_t count) { return count > 0; });
   json::array programs;
   for (const Question& question : questions(options, model)) {
-    json::object report = ask(device, options, question, question.report_key());
+    json::object report = ask(device, options, question, false);
     if (report.contains("refused")) {
       programs.push_back({{"program", question.program}, {"refused", report.at("refused")}});
       continue;
@@ -207,7 +205,7 @@ json::object experts_trace(const ironcl::Device& device, const ExpertOptions& op
   for (Question& question : questions(options, model)) {
     question.desc.options.emplace_back("trace_spans", std::to_string(spans));
     const std::string name = question.program + (question.product.empty() ? std::string() : ", " + question.product);
-    json::object trace = ask(device, options, question, question.trace_key());
+    json::object trace = ask(device, options, question, true);
     if (trace.contains("refused")) continue;
     for (json::value& event : trace.at("traceEvents").as_array()) {
       event.as_object()["pid"] = process;

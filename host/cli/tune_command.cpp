@@ -231,7 +231,11 @@ class TuneCommand final : public Command {
 
     const auto previous = std::signal(SIGINT, interrupt);
     for (next_ = 0; next_ < todo_.size() && interrupted == 0; ++next_) {
-      if (next_ == 0 || !tuning::of_same_weights(todo_[next_], todo_[next_ - 1])) new_weights();
+      if (next_ == 0 || !tuning::of_same_weights(todo_[next_], todo_[next_ - 1])) {  // nothing prepared is of use
+        pool_ = layer::WeightsPool();
+        made_.reset();
+        winners_.of_other_weights();
+      }
       tune(todo_[next_], report, saves);
     }
     for (std::size_t rest = next_; rest < todo_.size(); ++rest) report.not_reached(todo_[rest].problem);
@@ -274,13 +278,6 @@ class TuneCommand final : public Command {
     product.problem.weakest_accuracy = *numerics::parse_accuracy(accuracy_);
     product.problem.options = backend_options_;
     todo_.push_back(std::move(product));
-  }
-
-  /// Other weights than before: nothing prepared is of use.
-  void new_weights() {
-    pool_ = layer::WeightsPool();
-    made_.reset();
-    winners_.of_other_weights();
   }
 
   /// The operands of a product. Without groups they are the first rows of the most that its weights are tuned for, so
