@@ -72,8 +72,9 @@ TEST_F(OpenClWarpProducts, TakeEveryTypeAndGroup) {
 }
 
 // MXFP4 and NVFP4 by activations that stay bf16, and by codes, in scale groups as short as the weights'; K blocks
-// that are whole (A then has no scales), are not, or are shorter than a scale group of weights; columns past the last
-// group; scales of e8m0 from small to large, some past what one factor of bf16 reaches.
+// that are whole (A then has no scales), also fewer than warps, are not, or are shorter than a scale group of
+// weights; columns past the last group; scales of e8m0 from small to large, some past what one factor of bf16
+// reaches.
 TEST_F(OpenClWarpProducts, TakeWeightsOfFourBits) {
   const auto made = with_file(four_bits_by_hand, kMmaByHand);
   for (const auto& device : made.devices) {
@@ -82,6 +83,7 @@ TEST_F(OpenClWarpProducts, TakeWeightsOfFourBits) {
              {16, 20, 390, DType::bf16, {{"tile_m", "32"}, {"columns", "32"}, {"warps", "4"}}},
              {16, 7, 1160, DType::e4m3fn, {{"tile_m", "8"}, {"columns", "16"}, {"warps", "4"}}},
              {16, 2, 14, DType::bf16, {{"tile_m", "2"}, {"columns", "16"}, {"warps", "4"}}},
+             {16, 5, 384, DType::bf16, {{"tile_m", "8"}, {"columns", "16"}, {"warps", "4"}}},
              {16, 1, 1160, DType::bf16, {{"tile_m", "1"}, {"warps", "4"}}},
              {32, 1, 70, DType::bf16, {{"tile_m", "1"}, {"warps", "8"}}},
              {32, 9, 512, DType::e5m2, {{"tile_m", "16"}, {"columns", "16"}, {"warps", "12"}}}}) {
