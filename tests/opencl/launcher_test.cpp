@@ -90,9 +90,41 @@ TEST_F(OpenClLauncher, OfACallThatEndsEarlyNothingRunsOn) {
   }
 }
 
+TEST_F(OpenClLauncher, MemoryOfItsOwnIsForOneCallAfterTheOther) {
+  for (const auto& device : devices()) {
+    const ContextPtr& context = dynamic_cast<Device&>(*device).context();
+    cl::Kernel kernel(context->builder->build_text("fold",
+                                                   "__kernel void fold(__global volatile uint* x, uint v) {"
+                                                   "  const uint before = x[0];"
+                                                   "  for (uint i = 0; i < 100000; ++i) x[1] += i;"
+                                                   "  x[0] = 3 * before + v; }",
+                                                   {}),
+                      "fold");
+    const cl_uint zeros[2] = {};
+    const cl::Buffer memory(context->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, sizeof zeros,
+                            const_cast<cl_uint*>(zeros));
+    kernel.setArg(0, memory);
+    const std::shared_ptr<backend::Queue> queues[] = {device->create_queue(), device->create_queue()};
+    Exclusive use;
+    cl_uint expected = 0, got = 0;
+    for (cl_uint i = 1; i <= 32; ++i) {
+      // On either queue twice, with an event and without one.
+      Launcher call(context, queues[i / 2 % 2], {}, i % 3 == 0);
+      use.begin(call);
+      kernel.setArg(1, i);
+      call.launch(kernel, 1, 1, 1);
+      use.end(call);
+      expected = 3 * expected + i;
+    }
+    for (const auto& queue : queues) queue->finish();
+    dynamic_cast<Queue&>(*queues[0]).native().enqueueReadBuffer(memory, CL_TRUE, 0, sizeof got, &got);
+    EXPECT_EQ(got, expected) << device->props().name;
+  }
+}
+
 // A gate holds back the first call; the second one is on another queue. Each has a buffer of its own, because some
 // drivers keep commands of one buffer in order themselves.
-TEST_F(OpenClLauncher, MemoryOfItsOwnIsForOneCallAfterTheOther) {
+TEST_F(OpenClLauncher, MemoryOfItsOwnHoldsBackTheNextCall) {
   for (const auto& device : devices()) {
     Store first(*device), second(*device);
     for (const bool has_event : {false, true}) {
