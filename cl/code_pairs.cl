@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // code_pairs.cl: codes of two elements at a time, by the conversions of compute capability 8.9 where a device has them; bit for bit those
 // of quantizer.cl. Used by quantize_wgmma.cl, gemm_mma_stream.cl and gemm_mma_ring.cl.
-// Set by the host: those of quantizer.cl, and PTX_SM_80, PTX_SM_89 (ptx.cl)
+// Set by the host: those of quantizer.cl, and PTX_SM_80, PTX_SM_89, PTX_SM_90 (ptx.cl)
 #include "quantizer.cl"
 
 #if defined(PTX_SM_80) || defined(MMA_BY_HAND)
@@ -68,7 +68,7 @@ static inline bool scale_and_reach(uint amax, uint floor_bits, float* scale, flo
 }
 
 // Groups of a row by 128 that a half-warp has in hand together: a pass is a group, of which each work-item has eight elements side by side.
-#if defined(PTX_SM_80)
+#if defined(PTX_SM_90)
 #define PER (SOURCE == TYPE_F32 ? 1 : 2)  // Elements in a register.
 #define WORDS (8 / PER)
 // Magnitudes grow with their bits in every type: the largest of a register's elements, of two registers', and its bits as f32.

@@ -89,9 +89,6 @@
                " @q cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%1],[%2],%4,[%3],%5;}" \
                ::"r"((uint)(now)), "r"(to), "l"(from), "r"(bar), "r"(SLOT), "l"(policy) : "memory")
 
-/// The column of D that line `line` of eight of line group `group` is (forms/forms.h).
-static inline uint column_of(uint group, uint line) { return 16 * (group / 2) + 2 * (group % 2) + 4 * (line >> 1) + (line & 1); }
-
 __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_ring(GEMM_ARGS)
 {
   __local uchar memory_[MEMORY] __attribute__((aligned(1024)));
@@ -208,7 +205,7 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_r
       if (2 * t + e % 2 < TILE_M) parts[buffer][warp][16 * j + 8 * (e / 2) + g][2 * t + e % 2] = sum[j][e];
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint o = tid; o < COLUMNS * TILE_M; o += 32 * WARPS) {
-      const uint of_unit = o % COLUMNS, row = o / COLUMNS, column = column_of(unit * NG + of_unit / 8, of_unit % 8);
+      const uint of_unit = o % COLUMNS, row = o / COLUMNS, column = column_of_line(unit * NG + of_unit / 8, of_unit % 8);
       if (row >= rows || column >= (uint)n) continue;
       float total = 0.f;
       UNROLL for (int i = 0; i < WARPS; ++i) total += parts[buffer][i][of_unit][row];

@@ -409,10 +409,7 @@ __attribute__((noinline)) uint four_codes(__global const uchar* a, ulong row_at,
 #endif
 
 /// The column of D that line `line` of eight of line group `group` is (forms/forms.h).
-static inline uint column_of(uint group, uint line) {
-  if (FOUR_BITS) return 8 * group + line;
-  return 16 * (group / 2) + 2 * (group % 2) + 4 * (line >> 1) + (line & 1);
-}
+static inline uint column_of(uint group, uint line) { return FOUR_BITS ? 8 * group + line : column_of_line(group, line); }
 
 #ifndef FUSED  // fused_experts.cl has what stands above.
 __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_stream(GEMM_ARGS)

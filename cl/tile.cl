@@ -123,5 +123,8 @@
   const ulong bias_here = bias_at;
 #endif
 
+/// The column of D that line `line` of eight of line group `group` is in the form of weights of tensor-core kernels (forms/forms.h).
+static inline uint column_of_line(uint group, uint line) { return 16 * (group / 2) + 2 * (group % 2) + 4 * (line >> 1) + (line & 1); }
+
 #include "epilogue.cl"
 #include "scales.cl"
