@@ -1,26 +1,32 @@
 // SPDX-License-Identifier: Apache-2.0
-// gemm_mma_ring.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] for up to eight rows on compute capability 9.0, in class f32,
+// gemm_mma_ring.cl: D[m,n] = sum_g sa[m,g] * sb[n,g] * sum_{k in g} A[m,k] * B[n,k] for up to 32 rows on compute capability 9.0, in class f32,
 // at the memory's rate: a work-group stays on its multiprocessor, whose local memory is a ring of weights on their way.
 //
-// All of A lies in local memory as codes, made there where it comes as it is (QUANTISE): once for all columns of a work-group. Its values are
-// asked for before any weights are, since they would wait for all of those. Weights come by bulk copies, COLUMNS columns of a K block each,
-// into a ring of each warp's own, so that warps wait for nobody: a warp takes K blocks in turn, of one unit of COLUMNS columns after another,
-// and asks for more as soon as it has read some. At the end of a unit the warps' sums are added up in order.
-// Sixteen columns are the first operand of mma.sync, eight rows the second; both are decoded to f16, exactly, and summed in f32.
+// Weights come by bulk copies, COLUMNS columns of a K block each, into a ring of each warp's own, so that warps wait for nobody: a warp takes
+// K blocks in turn, of one unit of COLUMNS columns after another, and asks for more as soon as it has read some. At the end of a unit the
+// warps' sums are added up in order. Sixteen columns are the first operand of mma.sync, eight rows the second; both are decoded to f16,
+// exactly, and summed in f32.
+// A that comes as it is becomes codes here (QUANTISE). Of few rows each work-group makes all of them and has them in local memory; values of A
+// are asked for before any weights are, since they would wait for all of those. With SHARES each makes some in scratch, and bulk copies bring
+// them with the weights of their K block; to save them the load of the memory, the work-groups that make some ask for weights afterwards. A word
+// of two halves of 64 bits says of each group that its codes are there: the call's number above MARK_BITS bits of the group's scale. Nobody
+// waits for ever: what is not there after LOOKS looks a warp makes itself, to the same bytes.
 //
-// Tunable  default  values       meaning
-// TILE_M   4        1 2 4 8      rows of D
-// COLUMNS  32       16 32 64     columns of D of a unit
-// WARPS    16       8 16         warps of a work-group
-// PER_UNIT 1        1 2          work-groups that share a multiprocessor's local memory
-// PASSES   4        1 2 4 8 16   groups of A whose values a half-warp asks for together
+// Tunable  default  values         meaning
+// TILE_M   4        1 2 4 8 16 32  rows of D
+// COLUMNS  32       16 32 64       columns of D of a unit
+// WARPS    16       8 16           warps of a work-group
+// PER_UNIT 1        1 2            work-groups that share a multiprocessor's local memory
+// PASSES   4        1 2 4 8 16     groups of A whose values a half-warp asks for together
+// SHARES   0        0 1            1: with QUANTISE, work-groups make A's codes together
+// LOOKS    256      0 256          with SHARES: looks for codes before a warp makes them
 // Set by the host: those of tile.cl, PTX_SM_90 (ptx.cl), and
-// QUANTISE 0        0 1          A is of type SOURCE and becomes codes here, in groups of one row by 128; then also those of quantizer.cl
+// QUANTISE 0        0 1            A is of type SOURCE and becomes codes here, in groups of one row by 128; then also those of quantizer.cl
 // A: rows of codes padded with zeros to a multiple of 128; with QUANTISE rows as they come. B: forms/forms.h; a scale of B is for whole blocks
-// of 128 columns.
-// Local memory of a multiprocessor, all of it of arrays of the kernel's own (docs/opencl.md): PER_UNIT * (MEMORY + 8 * WARPS * (COLUMNS *
-// (TILE_M + 1) + MOST_STAGES)), MEMORY for ring and A, = 225680 B with the defaults.
-// Origin: layouts and barriers as the PTX manual describes mma.m16n8k16, ldmatrix, mbarrier and cp.async.bulk.
+// of 128 columns. Scratch, with SHARES: 16 bytes for each K group of each row, padded to 128 bytes, and its codes.
+// Local memory of a multiprocessor, all of it of arrays of the kernel's own (docs/opencl.md): PER_UNIT * (MEMORY + 4 * BUFFERS * WARPS *
+// TILE_M * COLUMNS + 8 * WARPS * MOST_STAGES), MEMORY for ring and A, = 221568 B with the defaults.
+// Origin: layouts, barriers and orders of memory as the PTX manual describes mma.m16n8k16, ldmatrix, mbarrier, cp.async.bulk and fence.
 #include "tile.cl"
 
 #ifndef TILE_M
@@ -38,6 +44,12 @@
 #ifndef PASSES
 #define PASSES 4
 #endif
+#ifndef SHARES
+#define SHARES 0
+#endif
+#ifndef LOOKS
+#define LOOKS 256
+#endif
 #ifndef QUANTISE
 #define QUANTISE 0
 #endif
@@ -47,9 +59,13 @@
 #include "code_pairs.cl"
 #endif
 
+#define T ((TILE_M + 7) / 8)   // Tiles of eight rows.
 #define NG (COLUMNS / 8)       // Groups of eight columns: eight lines of B's form, a KiB of a K block.
-#define SLOT (NG * 1024u)
-#define MEMORY ((PER_UNIT == 2 ? 96u : TILE_M == 8 ? 184u : 200u) * 1024u)  // The host knows it, too.
+#define WEIGHTS (NG * 1024u)   // Bytes of a K block of weights, and of codes of A.
+#define CODES (TILE_M * 128u)
+#define SLOT (WEIGHTS + (SHARES ? CODES : 0u))
+#define BUFFERS (TILE_M <= 8 ? 2 : 1)  // For the warps' sums: with one, warps wait until they are added up.
+#define MEMORY ((PER_UNIT == 2 ? 96u : TILE_M >= 8 ? 184u : 200u) * 1024u)  // The host knows it, too.
 #define MOST_STAGES (MEMORY / SLOT / WARPS)
 #define DECODE_A4 JOIN(DECODE4_, A_TYPE)
 #define DECODE_B4 JOIN(DECODE4_, B_TYPE)
@@ -79,27 +95,30 @@
     LOAD_F(scale[i], sa + sa_at + (ulong)(A_ROW(i) / A_SCALE_ROWS) * sa_ld + GROUP_BLOCK(i) * 128u / A_SCALE_COLS);           \
   }
 #endif
-#define PLACE_OF_SCALE(i) (scales + (GROUP_BLOCK(i) * 8 + GROUP_ROW(i)) * 4)
+#define MARK_BITS 20
+#define LOOKED_AT 4  // Words at a time.
+#define GROUP_OF_WARP(index) ((warp + (index) / TILE_M * WARPS) * TILE_M + (index) % TILE_M)  // Of those of this warp's K blocks.
+#define PLACE_OF_SCALE(i) (scales + (GROUP_BLOCK(i) * 8 * T + GROUP_ROW(i)) * 4)
 #define PLACE_OF_CODES(i) (codes + min(GROUP_AT(i), all - 1) * 128u)
+#define PIECE_OF_CODES(i) ((((lane >> 1 & 7) ^ (GROUP_ROW(i) & 7)) << 4) + (lane & 1) * 8u)  // Eight of this lane.
 
-// One lane asks for a slot's weights, where `now`: by a predicate, since a branch around it was assembled into a kernel that hangs. Weights
-// are read once, so they leave the L2 first.
-#define SEND_IF(now, to, from, bar)                                                                                   \
+// One lane asks for BYTES, where `now`: by a predicate, since a branch around it was assembled into a kernel that hangs.
+#define SEND_IF(now, to, from, bar, bytes, policy)                                                                    \
   asm volatile("{.reg .pred q; setp.ne.u32 q,%0,0; @q mbarrier.arrive.expect_tx.shared.b64 _,[%3],%4;"                \
                " @q cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%1],[%2],%4,[%3],%5;}" \
-               ::"r"((uint)(now)), "r"(to), "l"(from), "r"(bar), "r"(SLOT), "l"(policy) : "memory")
+               ::"r"((uint)(now)), "r"(to), "l"(from), "r"(bar), "r"(bytes), "l"(policy) : "memory")
 
 __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_ring(GEMM_ARGS)
 {
   __local uchar memory_[MEMORY] __attribute__((aligned(1024)));
-  __local float parts[2][WARPS][COLUMNS][TILE_M + 1];
+  __local float parts[BUFFERS][WARPS][TILE_M][COLUMNS];
   __local ulong bars_[WARPS * MOST_STAGES];
   if (m <= 0) return;
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3, rows = (uint)m;
   const uint blocks = ((uint)k + 127u) / 128u, all = blocks * TILE_M;
   // Before any load, since it waits for those.
   const uint bars = LOCAL_ADDRESS(bars_) + warp * (8 * MOST_STAGES);
-  if (lane < MOST_STAGES) BAR_INIT(bars + 8 * lane, 1u);
+  if (lane < MOST_STAGES) BAR_INIT(bars + 8 * lane, SHARES ? 2u : 1u);
   BAR_INIT_DONE();
   SYNC_WARP();
   uint raw[PASSES][WORDS], group = tid / (32 / GROUPS_OF_WARP);
@@ -109,43 +128,94 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_r
 #else
   float scale[PASSES];
 #endif
+#if !SHARES
   LOAD_GROUPS
+#endif
 
   const uint all_blocks = (uint)k_pad / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
   const uint units = ((uint)n + COLUMNS - 1) / COLUMNS, first = (uint)get_group_id(0), step = (uint)get_num_groups(0);
   const uint count = blocks > warp ? (blocks - warp + WARPS - 1) / WARPS : 0;  // K blocks of this warp.
-  const uint stages = min((uint)MOST_STAGES, (MEMORY - all * 128u - blocks * 32u) / (WARPS * SLOT));
+  const uint stages = min((uint)MOST_STAGES, (MEMORY - (SHARES ? 0u : all * 128u) - blocks * T * 32u) / (WARPS * SLOT));
   const uint memory = LOCAL_ADDRESS(memory_), ring = memory + warp * stages * SLOT, codes = memory + WARPS * stages * SLOT,
-             scales = codes + all * 128u;
-  ulong policy;
-  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(policy));
+             scales = codes + (SHARES ? 0u : all * 128u);
+  ulong once;  // Weights are read once, so they leave the L2 first.
+  asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;" : "=l"(once));
+#if SHARES
+  ulong often;
+  asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(often));
+#endif
 #define WEIGHTS_OF(unit, block) (b + (ulong)((unit) * NG / 8) * all_blocks * 8192u + (unit) * NG % 8 * 1024u + (block) * 8192ul)
 #define SCALES_OF(unit) (sb + (ulong)((unit) * NG / 16) * groups_b * 128u)
 #define UNITS_BEFORE(index) (count > 0 ? (uint)(((float)(index) + 0.5f) * native_recip((float)count)) : 0u)  // index / count
   // A lane asks for the first weights of each stage. What comes after them:
-  const uint ahead = UNITS_BEFORE(lane), before = UNITS_BEFORE(stages);
+  const uint ahead = UNITS_BEFORE(lane), before = UNITS_BEFORE(stages), first_block = warp + (lane - ahead * count) * WARPS;
   const bool fills = lane < stages && count > 0 && first + ahead * step < units;
-  __global const uchar *fill = WEIGHTS_OF(first + ahead * step, warp + (lane - ahead * count) * WARPS);
+  __global const uchar *fill = WEIGHTS_OF(first + ahead * step, first_block);
   uint coming_unit = first + before * step, coming_block = warp + (stages - before * count) * WARPS;
   __global const uchar *coming = WEIGHTS_OF(coming_unit, coming_block);
   float scale_next = 0.f;  // Of this lane's K block of the warp's, of the next unit.
   const uint scale_block = SCALE_OF(warp + lane * WARPS) * 128u;
+#if SHARES
+  __global uchar *words = (__global uchar*)(scratch + scratch_at), *made = words + (all + 7u) / 8u * 128u;
+  // The last work-groups have the fewest units.
+  const uint makers = min(step, (all + 2 * WARPS - 1) / (2 * WARPS)), maker = step - 1 - first, upper = tid >> 4 & 1;
+  for (bool helps = false;; helps = true) {
+    // Groups of this work-group's share; or those of this warp's K blocks, two at a time.
+    const uint end = helps ? count * TILE_M : all, next = helps ? 2 : makers * 2 * WARPS;
+    for (uint i = helps ? 0 : maker < makers ? (maker * WARPS + warp) * 2 : end; i < end; i += next) {
+      const uint index = i + upper;
+      group = !helps ? index : index < end ? GROUP_OF_WARP(index) : all;
+      LOAD_GROUPS
+      SCALES_OF_PASSES(raw, FLOOR_BITS, scale, reciprocal);
+      uint low, high;
+      CODES_OF_PASS(low, high, raw, 0, scale, reciprocal);
+      if (group < all) STORE8(made + group * 128u + PIECE_OF_CODES(0), low, high);
+      FENCE_SENT();
+      SYNC_WARP();
+      if (group < all && (lane & 15) == 0)
+        SET_WORD(words + group * 16u, call << MARK_BITS | as_uint(scale) >> 16, call << MARK_BITS | (as_uint(scale) & 0xffffu));
+    }
+    // One stage until codes are there: looks would wait for more.
+    SEND_IF(!helps && fills && lane == 0, ring, fill, bars, WEIGHTS, once);
+    if (!helps && lane < count) LOAD_F(scale_next, SCALES_OF(first) + scale_block);
+    uint missing = 1;
+    for (uint look = 0; missing && (helps || look < LOOKS); ++look) {
+      missing = 0;
+      for (uint from = lane; from < count * TILE_M + lane; from += 32 * LOOKED_AT) {
+        ulong seen[LOOKED_AT][2];
+#define INDEX_SEEN(i) min(from + 32 * (i), count * TILE_M - 1)
+        UNROLL for (int i = 0; i < LOOKED_AT; ++i) SEE_WORD(seen[i][0], seen[i][1], words + GROUP_OF_WARP(INDEX_SEEN(i)) * 16u);
+        UNROLL for (int i = 0; i < LOOKED_AT; ++i) {
+          missing |= seen[i][0] >> MARK_BITS != call || seen[i][1] >> MARK_BITS != call;
+          group = GROUP_OF_WARP(INDEX_SEEN(i));
+          STORE_LOCAL_F(PLACE_OF_SCALE(0), as_float((uint)seen[i][0] << 16 | ((uint)seen[i][1] & 0xffffu)));
+        }
+      }
+      missing = any_of_warp(missing);
+    }
+    if (!missing) break;
+  }
+  SYNC_WARP();
+  FENCE_SENT();
+  SEND_IF(fills, ring + lane * SLOT + WEIGHTS, made + first_block * CODES, bars + 8 * lane, CODES, often);
+  SEND_IF(fills && lane != 0, ring + lane * SLOT, fill, bars + 8 * lane, WEIGHTS, once);
+#else
   if (lane < count) LOAD_F(scale_next, SCALES_OF(first) + scale_block);
 
   for (bool more = true; more;) {
     more = GROUP_AT(PASSES) / GROUPS_OF_WARP * GROUPS_OF_WARP < all;  // The same for all lanes of a warp.
-    SEND_IF(!more && fills, ring + lane * SLOT, fill, bars + 8 * lane);
+    SEND_IF(!more && fills, ring + lane * SLOT, fill, bars + 8 * lane, WEIGHTS, once);
 #if QUANTISE
     SCALES_OF_PASSES(raw, FLOOR_BITS, scale, reciprocal);
     UNROLL for (int i = 0; i < PASSES; ++i) {
       uint low, high;
       CODES_OF_PASS(low, high, raw, i, scale, reciprocal);
-      STORE_LOCAL8(PLACE_OF_CODES(i) + ((lane >> 1 & 7 ^ GROUP_ROW(i)) << 4) + (lane & 1) * 8u, low, high);
+      STORE_LOCAL8(PLACE_OF_CODES(i) + PIECE_OF_CODES(i), low, high);
     }
     if ((lane & 15) < PASSES) STORE_LOCAL_F(PLACE_OF_SCALE(lane & 15), scale);
 #else
     UNROLL for (int i = 0; i < PASSES; ++i) {
-      STORE_LOCAL16(PLACE_OF_CODES(i) + ((lane & 7 ^ GROUP_ROW(i)) << 4), raw[i][0], raw[i][1], raw[i][2], raw[i][3]);
+      STORE_LOCAL16(PLACE_OF_CODES(i) + (((lane & 7) ^ (GROUP_ROW(i) & 7)) << 4), raw[i][0], raw[i][1], raw[i][2], raw[i][3]);
       if ((lane & 7) == 0) STORE_LOCAL_F(PLACE_OF_SCALE(i), scale[i]);
     }
 #endif
@@ -153,64 +223,75 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_r
     if (more) { LOAD_GROUPS }
   }
   barrier(CLK_LOCAL_MEM_FENCE);
+#endif
 
   // Of four tiles that one instruction loads, this lane says where line lane % 8 of tile lane / 8 is.
   const uint line = lane & 7, piece = lane >> 3, in_slot = line * 128u + ((piece ^ line) << 4);
-  const uint row_of_lane = min(line, TILE_M - 1u), in_codes = codes + row_of_lane * 128u + ((piece ^ row_of_lane) << 4);
+  const uint row_of_lane = min(line, TILE_M - 1u), in_codes = row_of_lane * 128u + ((piece ^ row_of_lane) << 4);
   uint stage = 0, parity = 0, buffer = 0;
-  for (uint unit = first; unit < units; unit += step, buffer ^= 1) {
+  for (uint unit = first; unit < units; unit += step, buffer = (buffer + 1) % BUFFERS) {
     const float scale_here = scale_next;
     if (unit + step < units && lane < count) LOAD_F(scale_next, SCALES_OF(unit + step) + scale_block);
-    float sum[NG / 2][4];
-    UNROLL for (int j = 0; j < NG / 2; ++j) UNROLL for (int e = 0; e < 4; ++e) sum[j][e] = 0.f;
+    float sum[NG / 2][T][4];
+    UNROLL for (int j = 0; j < NG / 2; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 4; ++e) sum[j][u][e] = 0.f;
     _Pragma("unroll 1") for (uint i = 0; i < count; ++i) {
       const uint kb = warp + i * WARPS;
-      const uint codes_here = in_codes + kb * (TILE_M * 128u);
-      uint x[8], w[NG][8], scale_bits;
-      float scale_a[2], c[NG / 2][4];
-      LOAD_TILES_(x[0], x[1], x[2], x[3], codes_here);
-      LOAD_TILES_(x[4], x[5], x[6], x[7], codes_here ^ 64u);
-      LOCAL_F2(scale_a[0], scale_a[1], scales + (kb * 8 + 2 * t) * 4);
+      const uint slot = ring + stage * SLOT, codes_here = (SHARES ? slot + WEIGHTS : codes + kb * CODES) + in_codes;
+      uint x[T][8], w[NG][8], scale_bits;
+      float scale_a[T][2], c[NG / 2][T][4];
+      UNROLL for (int u = 0; u < T; ++u) LOCAL_F2(scale_a[u][0], scale_a[u][1], scales + (kb * 8 * T + 8 * u + 2 * t) * 4);
+#define LOAD_CODES_OF_A                                                                   \
+  UNROLL for (int u = 0; u < T; ++u) {                                                    \
+    LOAD_TILES_(x[u][0], x[u][1], x[u][2], x[u][3], codes_here + u * 1024u);              \
+    LOAD_TILES_(x[u][4], x[u][5], x[u][6], x[u][7], (codes_here ^ 64u) + u * 1024u);      \
+  }
+      if (!SHARES) { LOAD_CODES_OF_A }
       SHUFFLE(scale_bits, as_uint(scale_here), i);
       BAR_WAIT(bars + 8 * stage, parity);
-      const uint slot = ring + stage * SLOT + in_slot;
+      if (SHARES) { LOAD_CODES_OF_A }
       UNROLL for (int j = 0; j < NG; ++j) {
-        LOAD_TILES_(w[j][0], w[j][1], w[j][2], w[j][3], slot + j * 1024u);
-        LOAD_TILES_(w[j][4], w[j][5], w[j][6], w[j][7], (slot ^ 64u) + j * 1024u);
+        LOAD_TILES_(w[j][0], w[j][1], w[j][2], w[j][3], slot + in_slot + j * 1024u);
+        LOAD_TILES_(w[j][4], w[j][5], w[j][6], w[j][7], (slot + in_slot ^ 64u) + j * 1024u);
       }
       FENCE_BULK();  // The copy would else overtake loads whose values nobody has used yet.
       SYNC_WARP();
-      SEND_IF(lane == 0 && coming_unit < units, ring + stage * SLOT, coming, bars + 8 * stage);
+      SEND_IF(lane == 0 && coming_unit < units, slot, coming, bars + 8 * stage, WEIGHTS, once);
+#if SHARES
+      SEND_IF(lane == 0 && coming_unit < units, slot + WEIGHTS, made + coming_block * CODES, bars + 8 * stage, CODES, often);
+#endif
       coming_block += WARPS, coming += WARPS * 8192;
       if (coming_block >= blocks) {
         coming_block = warp, coming_unit += step;
         coming = WEIGHTS_OF(coming_unit, warp);
       }
       if (++stage == stages) stage = 0, parity ^= 1;
-      UNROLL for (int j = 0; j < NG / 2; ++j) UNROLL for (int e = 0; e < 4; ++e) c[j][e] = 0.f;
+      UNROLL for (int j = 0; j < NG / 2; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 4; ++e) c[j][u][e] = 0.f;
       UNROLL for (int p = 0; p < 8; ++p) {
-        uint lo, hi;
-        DECODE_A4(lo, hi, x[p]);
+        uint lo[T], hi[T];
+        UNROLL for (int u = 0; u < T; ++u) DECODE_A4(lo[u], hi[u], x[u][p]);
         UNROLL for (int j = 0; j < NG; j += 2) {
           uint a0, a1, a2, a3;
           DECODE_B4(a0, a2, w[j][p]);
           DECODE_B4(a1, a3, w[j + 1][p]);
-          MMA_M16N8K16(c[j / 2], a0, a1, a2, a3, lo, hi);
+          UNROLL for (int u = 0; u < T; ++u) MMA_M16N8K16(c[j / 2][u], a0, a1, a2, a3, lo[u], hi[u]);
         }
       }
-      UNROLL for (int j = 0; j < NG / 2; ++j) UNROLL for (int e = 0; e < 4; ++e)
-        sum[j][e] = fma(scale_a[e % 2] * as_float(scale_bits), c[j][e], sum[j][e]);
+      UNROLL for (int j = 0; j < NG / 2; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 4; ++e)
+        sum[j][u][e] = fma(scale_a[u][e % 2] * as_float(scale_bits), c[j][u][e], sum[j][u][e]);
     }
-    UNROLL for (int j = 0; j < NG / 2; ++j) UNROLL for (int e = 0; e < 4; ++e)
-      if (2 * t + e % 2 < TILE_M) parts[buffer][warp][16 * j + 8 * (e / 2) + g][2 * t + e % 2] = sum[j][e];
+    // Columns of a row change places, so that work-items of a warp store to different banks.
+#define SUM_AT(row, column) [row][((column) ^ ((row) >> 1 & 3) * 8) & (COLUMNS - 1)]
+    UNROLL for (int j = 0; j < NG / 2; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 4; ++e)
+      if (TILE_M >= 8 || 2 * t + e % 2 < TILE_M) parts[buffer][warp] SUM_AT(8 * u + 2 * t + e % 2, 16 * j + 8 * (e / 2) + g) = sum[j][u][e];
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint o = tid; o < COLUMNS * TILE_M; o += 32 * WARPS) {
       const uint of_unit = o % COLUMNS, row = o / COLUMNS, column = column_of_line(unit * NG + of_unit / 8, of_unit % 8);
       if (row >= rows || column >= (uint)n) continue;
       float total = 0.f;
-      UNROLL for (int i = 0; i < WARPS; ++i) total += parts[buffer][i][of_unit][row];
+      UNROLL for (int i = 0; i < WARPS; ++i) total += parts[buffer][i] SUM_AT(row, of_unit);
       store_d(d, d_at, ldd, bias, bias_at, (int)row, (int)column, total);
     }
+    if (BUFFERS == 1) barrier(CLK_LOCAL_MEM_FENCE);
   }
 }
 #else

@@ -163,6 +163,12 @@
 // Local to global memory, in groups of the work-item's own; FENCE_BULK: what work-items stored is seen by such copies. BULK_STORE_READ waits
 // until those of this work-item have read what they send.
 #define FENCE_BULK() asm volatile("fence.proxy.async.shared::cta;" ::: "memory")
+// What work-items stored to memory is seen by such copies of others: FENCE_SENT, SET_WORD by one of them, a word of 128 bits in two halves, each
+// whole; SEE_WORD, FENCE_SENT, the copy.
+#define FENCE_SENT() asm volatile("fence.proxy.async.global;" ::: "memory")
+#define SET_WORD(p, a, b) \
+  asm volatile("fence.acq_rel.gpu; st.relaxed.gpu.global.v2.u64 [%0],{%1,%2};" ::"l"(p), "l"((ulong)(a)), "l"((ulong)(b)) : "memory")
+#define SEE_WORD(a, b, p) asm volatile("ld.acquire.gpu.global.v2.u64 {%0,%1},[%2];" : "=l"(a), "=l"(b) : "l"(p) : "memory")
 #define BULK_STORE(dst, src, bytes) \
   asm volatile("cp.async.bulk.global.shared::cta.bulk_group [%0],[%1],%2;" ::"l"(dst), "r"(src), "r"(bytes) : "memory")
 #define BULK_STORE_COMMIT() asm volatile("cp.async.bulk.commit_group;" ::: "memory")

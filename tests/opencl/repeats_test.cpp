@@ -38,6 +38,34 @@ int pairs_that_differ(backend::Device& device, const Case& c, int pairs) {
   return differ;
 }
 
+/// How many of `pairs` pairs of calls, of A and of its rows in the reverse order in turns, gave other bits of D than
+/// the first call of that A. What a call leaves in its workspace must not be taken for what the next one makes there.
+int pairs_in_turns_that_differ(backend::Device& device, const Case& c, int pairs) {
+  Ready ready(device, c);
+  const backend::Span a = ready.args.a, d = ready.args.d;
+  std::vector<std::uint8_t> values(a.size), rows(a.size), poison(d.size, 0xff), result(d.size);
+  ready.queue->read(a, values.data());
+  ready.queue->finish();
+  const std::uint64_t row = a.size / static_cast<std::uint64_t>(c.m);
+  for (std::uint64_t i = 0; i < a.size; ++i) rows[i] = values[a.size - row * (i / row + 1) + i % row];
+  const std::array<backend::Span, 2> all{a, {device.create_buffer(a.size), 0, a.size}};
+  ready.queue->write(all[1], rows.data(), backend::HostSemantics::copied_before_return);
+  std::array<std::vector<std::uint8_t>, 2> first;
+  int differ = 0;
+  for (int i = 0; i < 2 * pairs; ++i) {
+    ready.queue->write(d, poison.data(), backend::HostSemantics::copied_before_return);
+    ready.args.a = all[static_cast<std::size_t>(i % 2)];
+    ready.plan->enqueue(ready.queue, ready.args);
+    ready.queue->read(d, result.data());
+    ready.queue->finish();
+    std::vector<std::uint8_t>& expected = first[static_cast<std::size_t>(i % 2)];
+    if (i < 2) expected = result;
+    if (result != expected) ++differ;
+  }
+  EXPECT_NE(first[0], first[1]);
+  return differ;
+}
+
 using OpenClRepeats = OnDevices;
 
 TEST_F(OpenClRepeats, EveryCallHasTheBitsOfTheFirst) {
@@ -57,6 +85,22 @@ TEST_F(OpenClRepeats, EveryCallHasTheBitsOfTheFirst) {
         c.options = {{"variant", variant.name}};
         if (device->supports(c.desc()).reason != backend::Reason::none) continue;
         EXPECT_EQ(pairs_that_differ(*device, c, gpu ? 150 : 6), 0) << device->props().name << ": " << c.line();
+      }
+    }
+  }
+}
+
+TEST_F(OpenClRepeats, CodesThatACallMakesAreThoseOfItsOwnRows) {
+  for (const auto& device : devices()) {
+    const bool gpu = device->props().type == backend::DeviceType::gpu;
+    for (const Variant& variant : variants()) {
+      if (!variant.numbered_calls) continue;
+      for (const std::int64_t m : {4, 16, 32}) {
+        Case c{.m = m, .n = gpu ? 4096 : 200, .k = gpu ? 4096 : 640, .a_source = DType::bf16, .d = DType::bf16};
+        c.options = {{"variant", variant.name}};
+        if (device->supports(c.desc()).reason != backend::Reason::none) continue;
+        EXPECT_EQ(pairs_in_turns_that_differ(*device, c, gpu ? 100 : 4), 0)
+            << device->props().name << ": " << c.line();
       }
     }
   }

@@ -43,6 +43,11 @@ TEST(OpenClTensorCores, ProblemsTakeTheKernelAndTheTilesThatWereFastest) {
       {90, 1, 4096, 4096, f32, "gemm_mma_ring", {{"warps", 8}, {"per_unit", 2}, {"passes", 2}}, 0, bf16},
       {90, 4, 4096, 12288, f32, "gemm_mma_ring", {{"warps", 16}, {"per_unit", 1}, {"passes", 16}}, 0, bf16},
       {90, 1, 2112, 7168, f32, "gemm_mma_stream", {{"warps", 16}}, 0, bf16},  // Too few columns for every unit.
+      {90, 8, 1536, 7168, f32, "gemm_mma_ring", {{"shares", 1}, {"tile_m", 16}}, 0, bf16},
+      {90, 8, 4096, 2048, f32, "gemm_mma_stream", {}, 0, bf16},  // Too few weights to wait for the others' codes.
+      {90, 16, 4096, 2048, f32, "gemm_mma_ring", {{"shares", 1}, {"tile_m", 16}, {"warps", 16}}, 0, bf16},
+      {90, 32, 7168, 16384, f32, "gemm_mma_ring", {{"shares", 1}, {"tile_m", 32}, {"warps", 8}}, 0, bf16},
+      {90, 33, 4096, 4096, f32, "gemm_wgmma_few_f16", {}, 0, bf16},
       {90, 16, 7168, 16384, f32, "gemm_mma_stream", {{"columns", 32}, {"lines", 1}, {"warps", 8}}},
       {90, 16, 7168, 16384, tensor14, "gemm_mma_stream", {{"tile_m", 16}}},
       {90, 24, 4096, 4096, f32, "gemm_mma_stream"},

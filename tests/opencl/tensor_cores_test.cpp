@@ -91,6 +91,7 @@ TEST(OpenClTensorCores, RowsInLocalMemoryAreRightInEveryWidth) {
   struct Tried {
     int m, tile_m, columns, warps, per_unit, passes;
     std::int64_t n, k;
+    int looks = -1;  // Those of work-groups that quantise together; -1: each quantises all.
   };
   for (const Tried& t : {Tried{1, 1, 32, 8, 2, 2, 12010, 4096},
                          {1, 1, 64, 8, 1, 4, 9000, 4096},
@@ -98,15 +99,26 @@ TEST(OpenClTensorCores, RowsInLocalMemoryAreRightInEveryWidth) {
                          {3, 4, 32, 16, 1, 16, 8200, 12000},
                          {4, 4, 64, 8, 1, 1, 9000, 2900},
                          {7, 8, 32, 16, 1, 8, 4300, 4096},
-                         {8, 8, 16, 16, 1, 16, 130, 100}}) {
+                         {8, 8, 16, 16, 1, 16, 130, 100},
+                         {3, 4, 32, 8, 2, 1, 9000, 4096, 256},
+                         {8, 8, 64, 8, 1, 1, 4300, 2900, 0},
+                         {5, 16, 32, 16, 1, 1, 8200, 12288, 256},
+                         {16, 16, 32, 16, 1, 1, 24576, 4096, 256},
+                         {13, 16, 16, 16, 1, 1, 298, 690, 256},
+                         {9, 16, 64, 8, 1, 1, 5000, 4100, 0},
+                         {17, 32, 16, 16, 1, 1, 130, 100, 0},
+                         {31, 32, 32, 8, 1, 1, 8200, 7168, 256}}) {
     for (const DType source : {DType::none, DType::bf16}) {
+      if (t.looks >= 0 && source == DType::none) continue;
       Case c{.m = t.m, .n = t.n, .k = t.k, .a_source = source, .d = DType::bf16, .bias = DType::f32};
       c.options = {{"variant", "gemm_mma_ring"},
                    {"tile_m", std::to_string(t.tile_m)},
                    {"columns", std::to_string(t.columns)},
                    {"warps", std::to_string(t.warps)},
                    {"per_unit", std::to_string(t.per_unit)},
-                   {"passes", std::to_string(t.passes)}};
+                   {"passes", std::to_string(t.passes)},
+                   {"shares", t.looks < 0 ? "0" : "1"}};
+      if (t.looks >= 0) c.options.emplace_back("looks", std::to_string(t.looks));
       check_on_tensor_cores(c);
     }
   }

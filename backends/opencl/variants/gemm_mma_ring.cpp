@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Declares cl/gemm_mma_ring.cl: class f32 on compute capability 9.0, up to eight rows.
+// Declares cl/gemm_mma_ring.cl: class f32 on compute capability 9.0, up to 32 rows.
 #include <algorithm>
 
 #include "backends/opencl/tensor_cores.h"
@@ -7,23 +7,46 @@
 namespace ironcl::opencl {
 namespace {
 
-constexpr int kMostRows = 8;
+constexpr int kMostRows = 32;
+constexpr int kFewRows = 4;      ///< Up to so many each work-group makes codes of, which takes less than waiting.
+constexpr int kMostOwnRows = 8;  ///< Without `shares`.
 
-/// MEMORY of the kernel, and what rows of A take of it: codes and scales.
-std::int64_t memory_bytes(const Tuning& t) { return (t["per_unit"] == 2 ? 96 : t["tile_m"] == 8 ? 184 : 200) * 1024; }
-std::int64_t a_bytes(const Problem& p, std::int64_t rows) { return numerics::ceil_div(p.k, 128) * (rows * 128 + 32); }
+/// MEMORY of the kernel.
+std::int64_t memory_bytes(const Tuning& t) { return (t["per_unit"] == 2 ? 96 : t["tile_m"] >= 8 ? 184 : 200) * 1024; }
 
-/// Weights of all warps that are on their way: a K block of a unit each.
-std::int64_t stage_bytes(const Tuning& t) { return t["warps"] * t["columns"] * 128; }
+/// What A takes of it: its scales, and its codes where they stay.
+std::int64_t a_bytes(const Tuning& t, const Problem& p) {
+  const std::int64_t codes = t["shares"] == 1 ? 0 : t["tile_m"] * 128;
+  return numerics::ceil_div(p.k, 128) * (codes + numerics::ceil_div(t["tile_m"], 8) * 32);
+}
+
+/// What all warps have on its way at once: a K block of a unit each, of A too where codes do not stay.
+std::int64_t stage_bytes(const Tuning& t) {
+  return t["warps"] * 128 * (t["columns"] + (t["shares"] == 1 ? t["tile_m"] : 0));
+}
 
 std::int64_t local_bytes(const Tuning& t, const Problem&) {
-  const std::int64_t parts = 2 * t["warps"] * t["columns"] * (t["tile_m"] + 1) * 4;
-  return t["per_unit"] * (memory_bytes(t) + parts + memory_bytes(t) / (t["columns"] * 128) * 8);
+  const std::int64_t buffers = t["tile_m"] <= 8 ? 2 : 1;
+  const std::int64_t parts = buffers * t["warps"] * t["columns"] * t["tile_m"] * 4;
+  return t["per_unit"] * (memory_bytes(t) + parts + memory_bytes(t) / stage_bytes(t) * t["warps"] * 8);
+}
+
+/// Of each K group of each row a word, and its codes.
+numerics::Size scratch_bytes(const Tuning& t, const Problem& p, const Features&) {
+  if (t["shares"] == 0) return {};
+  const numerics::Size groups = numerics::Size(numerics::ceil_div(p.k, 128)) * t["tile_m"];
+  return (groups * 16).padded_to(128) + groups * 128;
 }
 
 std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, std::int64_t) {
   const std::int64_t units = numerics::ceil_div(p.n, t["columns"]);
   return {{"gemm_mma_ring", {std::min<std::int64_t>(units, t["per_unit"] * f.compute_units), 1}, t["warps"] * 32}};
+}
+
+/// Whether rows come as they are and become codes in the kernel, in groups of one row by 128 (forms/rows.cpp).
+bool quantises(const Problem& p) {
+  const numerics::ScaleGrid& grid = p.a_scale.grid;
+  return p.a_source != backend::DType::none && p.k_group == 128 && grid.group_rows == 1 && is_one_k_block(grid, p.k);
 }
 
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
@@ -32,13 +55,24 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
   if (rows > kMostRows || p.grouped()) {
     return Refusal(backend::Reason::shape, "this kernel takes one matrix and up to {} rows; m is {}", kMostRows, p.m);
   }
+  if (rows > kMostOwnRows && !(quantises(p) && (f.fma_divide || f.exact_divide))) {
+    return Refusal(backend::Reason::shape, "of more than {} rows this kernel takes those that it quantises itself",
+                   kMostOwnRows);
+  }
   return refuse_narrow_scales(p);
 }
 
 /// As measured on an H200 (docs/performance/decode.md).
-Tuning rule_of_thumb(const Features&, const Problem& p) {
+Tuning rule_of_thumb(const Features& f, const Problem& p) {
   constexpr std::int64_t kLongRow = 8192;
-  Tuning t{{"tile_m", 8}, {"columns", 32}, {"warps", 16}, {"per_unit", 1}, {"passes", 16}};
+  Tuning t{{"tile_m", 8},  {"columns", 32}, {"warps", 16}, {"per_unit", 1},
+           {"passes", 16}, {"shares", 0},   {"looks", 256}};
+  if (p.m > kFewRows && quantises(p) && (f.fma_divide || f.exact_divide)) {
+    t["tile_m"] = p.m <= 16 ? 16 : 32;
+    t["warps"] = p.m <= 16 ? 16 : 8;
+    t["shares"] = t["passes"] = 1;
+    return t;
+  }
   for (const int rows : {4, 2, 1})
     if (p.m <= rows) t["tile_m"] = rows;
   if (t["tile_m"] == 1 && p.k < kLongRow) t["warps"] = 8, t["per_unit"] = 2;
@@ -48,38 +82,50 @@ Tuning rule_of_thumb(const Features&, const Problem& p) {
   return t;
 }
 
-/// It takes the least up to four rows that come as they are, where weights are enough for all compute units
-/// (docs/performance/decode.md). Codes that are given gemm_mma_stream takes as fast, and a D that is activated or
-/// quantised it makes by itself.
+/// Whether it was seen to take the least of rows that come as they are (docs/performance/decode.md): weights are
+/// enough for all compute units and for the waiting. Codes that are given gemm_mma_stream takes as fast, and a D that
+/// is activated or quantised it makes by itself.
+bool is_best(const Tuning& t, const Problem& p, const Features& f) {
+  if (!quantises(p) || p.gated() || p.quantizes_d()) return false;
+  if (p.m <= kFewRows) return p.n >= 24 * f.compute_units && p.k >= 2048 && a_bytes(t, p) <= memory_bytes(t) / 3;
+  return p.n >= 11 * f.compute_units && (p.m > 8 || p.k >= 4096 || p.n * p.k >= 20'000'000);
+}
+
 double estimate_ns(const Tuning& t, const Problem& p, const Features& f) {
-  const bool is_best = p.m <= 4 && p.a_source != backend::DType::none && p.n >= 24 * f.compute_units && p.k >= 2048 &&
-                       !p.gated() && !p.quantizes_d() && a_bytes(p, t["tile_m"]) <= memory_bytes(t) / 3;
-  return streaming_ns(p) * (is_best ? 0.95 : 1.5);
+  return streaming_ns(p) * (is_best(t, p, f) ? 0.95 : 1.5);
 }
 
 }  // namespace
 
 Variant gemm_mma_ring() {
   Variant v = variant_of_tensor_cores("gemm_mma_ring",
-                                      "up to eight rows on compute capability 9.0: weights streamed once through "
+                                      "up to 32 rows on compute capability 9.0: weights streamed once through "
                                       "local memory, decoded to f16, f32 sums",
                                       {5, 72, 1100});
   v.own_local = true;
+  v.numbered_calls = true;
+  v.scratch_bytes = scratch_bytes;
   v.codes_of_d = false;
   v.gate_run = nullptr;
   v.schedule = nullptr;
-  v.tunables = {{"tile_m", 4, {1, 2, 4, 8}, "rows of D"},
+  v.tunables = {{"tile_m", 4, {1, 2, 4, 8, 16, 32}, "rows of D"},
                 {"columns", 32, {16, 32, 64}, "columns of D of a unit"},
                 {"warps", 16, {8, 16}, "warps of a work-group"},
                 {"per_unit", 1, {1, 2}, "work-groups that share a multiprocessor's local memory"},
-                {"passes", 4, {1, 2, 4, 8, 16}, "groups of A whose values a half-warp asks for together"}};
+                {"passes", 4, {1, 2, 4, 8, 16}, "groups of A whose values a half-warp asks for together"},
+                {"shares", 0, {0, 1}, "1: work-groups make the codes of A together"},
+                {"looks", 256, {0, 256}, "with shares: looks for codes before a warp makes them"}};
   v.constraints = {
       {"tile_m must hold all rows", [](const Tuning& t, const Problem& p) { return p.m <= t["tile_m"]; }},
       {"a warp has at most 32 blocks of 128 k",
        [](const Tuning& t, const Problem& p) { return p.k <= 32 * 128 * t["warps"]; }},
-      {"local memory must have room for the rows and two blocks of weights for each warp",
+      {"local memory must have room for the rows and two blocks of weights for each warp; shared rows: for one",
        [](const Tuning& t, const Problem& p) {
-         return a_bytes(p, t["tile_m"]) + 2 * stage_bytes(t) <= memory_bytes(t);
+         return a_bytes(t, p) + (t["shares"] == 1 ? 1 : 2) * stage_bytes(t) <= memory_bytes(t);
+       }},
+      {"shares is for rows that the kernel quantises, one pass at a time; more than eight rows need it",
+       [](const Tuning& t, const Problem& p) {
+         return t["shares"] == 0 ? t["tile_m"] <= kMostOwnRows : quantises(p) && t["passes"] == 1;
        }}};
   v.needs = needs;
   v.local_bytes = local_bytes;
