@@ -91,6 +91,7 @@ TEST_F(OpenClRepeats, EveryCallHasTheBitsOfTheFirst) {
 }
 
 TEST_F(OpenClRepeats, CodesThatACallMakesAreThoseOfItsOwnRows) {
+  bool ran = false;
   for (const auto& device : devices()) {
     const bool gpu = device->props().type == backend::DeviceType::gpu;
     for (const Variant& variant : variants()) {
@@ -99,11 +100,13 @@ TEST_F(OpenClRepeats, CodesThatACallMakesAreThoseOfItsOwnRows) {
         Case c{.m = m, .n = gpu ? 4096 : 200, .k = gpu ? 4096 : 640, .a_source = DType::bf16, .d = DType::bf16};
         c.options = {{"variant", variant.name}};
         if (device->supports(c.desc()).reason != backend::Reason::none) continue;
+        ran = true;
         EXPECT_EQ(pairs_in_turns_that_differ(*device, c, gpu ? 100 : 4), 0)
             << device->props().name << ": " << c.line();
       }
     }
   }
+  if (!ran) GTEST_SKIP() << "no device that such a kernel runs on";
 }
 
 // Where K is not in parts each work-group walks all of it, and its rings go round most often.
