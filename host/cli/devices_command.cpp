@@ -11,6 +11,7 @@
 #include "host/report/problem.h"
 #include "host/report/table.h"
 #include "host/report/units.h"
+#include "host/tuning/answer.h"
 
 namespace ironcl::cli {
 namespace {
@@ -40,11 +41,7 @@ std::string verdict_name(std::uint32_t verdict) {
 
 /// The backend's kernels with their tunables; null where it lists none.
 json::value variants_of(const ironcl::Device& device) {
-  try {
-    return json::parse(device.query("variants"));
-  } catch (const std::exception&) {
-    return nullptr;
-  }
+  return tuning::answer_of(device, "variants", [](json::value answer) { return answer; }).value_or(nullptr);
 }
 
 report::Table devices_table(const std::vector<ironcl::Device>& devices, bool for_machines) {

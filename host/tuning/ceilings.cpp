@@ -1,24 +1,20 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/tuning/ceilings.h"
 
-#include <boost/json.hpp>
+#include "host/tuning/answer.h"
 
 namespace ironcl::tuning {
+
 Ceilings ceilings_of(const Device& device) {
-  try {
-    const boost::json::value answer = boost::json::parse(device.query("ceilings"));
+  const auto read = [](const boost::json::value& answer) -> Ceilings {
     return {answer.at("fma_flops").to_number<double>(), answer.at("copy_bytes_per_s").to_number<double>()};
-  } catch (const Error&) {
-    return {};
-  }
+  };
+  return answer_of(device, "ceilings", read).value_or(Ceilings());
 }
 
 double fma_flops_now(const Device& device) {
-  try {
-    return boost::json::parse(device.query("fma_flops")).to_number<double>();
-  } catch (const Error&) {
-    return 0;
-  }
+  const auto read = [](const boost::json::value& answer) { return answer.to_number<double>(); };
+  return answer_of(device, "fma_flops", read).value_or(0);
 }
 
 double flops_of(const report::Problem& problem) {

@@ -56,6 +56,14 @@ TEST_F(PluginZoo, BadFilesHideNoGoodOne) {
   prints(ironcl_command({"compare", kLayer, "--device", "toy:0"}, Plugins::toy, environment_), 0, {});
 }
 
+TEST(Devices, WhoseAnswersAreNotWhatTheyMustBeAreNamedWithTheirPlugin) {
+  complains(ironcl_command({"devices", "--json"}, Plugins::toy, {{"TOY_ANSWER", "[1"}}), 1,
+            {"toy:0: plugin toy answers the query \"variants\" with \"[1\"", "IRONCL_DISABLE=toy"});
+  complains(ironcl_command({"bench", "--device", "toy:0", "--shape", "64x256"}, Plugins::toy,
+                           {{"TOY_ANSWER", R"({"fma_flops": "many"})"}}),
+            1, {"answers the query \"ceilings\" with \"{\"fma_flops\": \"many\"}\""});
+}
+
 TEST(Devices, ThatDoNotExistAreNamedWithThoseThatDo) {
   complains(ironcl_command({"compare", kLayer, "--device", "toy:9"}), 4,
             {"ironcl compare: --device: UNAVAILABLE: toy:9: ", "toy:0"});
