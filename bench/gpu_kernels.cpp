@@ -1,13 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // The products of a GPU in both accuracy classes, through backends/interface.h: the multiplying kernel alone, and the
 // whole plan with A as codes and as bf16. L2 cold (256 MiB written before every call, or --flush-mib), medians of
-// device times, rows of D checked against the oracle.
+// device times, rows of D checked against the oracle. Or, with --chain, texts of kernels and options beside each
+// other: the host's time of the products of so many layers, back to back, in turns.
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
+#include <cstring>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -89,6 +91,8 @@ struct Settings {
   std::vector<backend::AccuracyClass> classes{backend::AccuracyClass::f32, backend::AccuracyClass::tensor14};
   std::string csv;
   std::size_t flush_mib = 256;
+  std::size_t layers = 0;          ///< Of a chain; 0: products by themselves.
+  std::vector<std::string> texts;  ///< Of a chain: "FOLDER,key=value,...".
 };
 
 /// Operands on the host, of the most rows: the same B beside codes and beside floats.
@@ -208,6 +212,127 @@ bool row(Run& run, const Settings& s, const Made& o, PreparedWeights& weights, b
   return pass;
 }
 
+/// A text of a chain: the device with it, and the plans of the shapes.
+struct Text {
+  std::string said;
+  std::unique_ptr<backend::Backend> backend;
+  std::shared_ptr<backend::Device> device;
+  backend::Options options;
+  std::vector<std::shared_ptr<backend::Gemm>> plans{};
+  std::vector<double> times{};  ///< Microseconds a layer.
+  double worst = 0;
+  bool pass = true;
+};
+
+/// Texts are built for one context, so that all read the same weights.
+Text text_of(const std::string& said, const Settings& s, opencl::Config config, const backend::NativeDevice& native) {
+  const auto parts = words::split(said, ',');
+  Text text{said, nullptr, nullptr, s.options};
+  for (const std::string_view part : std::span(parts).subspan(1)) {
+    const std::size_t at = part.find('=');
+    if (at == std::string_view::npos) throw std::runtime_error(fmt::format("--text {}: {} has no value", said, part));
+    text.options.emplace_back(part.substr(0, at), part.substr(at + 1));
+  }
+  config.kernel_dir = parts.front();
+  text.backend = opencl::make_backend(config, nullptr);
+  text.device = text.backend->import_device(native);
+  return text;
+}
+
+/// Of each shape a layer's weights by form, A, and D: 4 MiB follow, in which a text may leave what it wants to show,
+/// 16 numbers of 64 bits for each work-group.
+struct Shape {
+  backend::GemmDesc desc;
+  Made operands;
+  std::vector<PreparedWeights> layers{};
+  backend::Span a{}, d{}, all_of_d{};
+};
+
+/// What a text has left behind D, as means over work-groups of the numbers less the first; empty where it left none.
+std::string left_behind(Run& run, const Shape& shape) {
+  const std::vector<std::byte> bytes = run.read(shape.all_of_d);
+  std::vector<std::uint64_t> numbers((bytes.size() - shape.d.size) / 8);
+  std::memcpy(numbers.data(), bytes.data() + shape.d.size, numbers.size() * 8);
+  std::string text;
+  for (std::size_t i = 1; i < 16; ++i) {
+    double sum = 0, most = 0, count = 0;
+    for (std::size_t at = 0; at + 16 <= numbers.size(); at += 16) {
+      if (numbers[at] == ~0ULL || numbers[at + i] == ~0ULL) continue;
+      const auto since = static_cast<double>(numbers[at + i] - numbers[at]);
+      sum += since, count += 1, most = std::max(most, since);
+    }
+    if (count > 0) text += fmt::format(" {}: {:.0f}, most {:.0f};", i, sum / count, most);
+  }
+  return text;
+}
+
+bool chain(Run& run, const Settings& s, const opencl::Config& config, std::int64_t m) {
+  const opencl::ContextPtr context = dynamic_cast<opencl::Queue&>(*run.queue).context();
+  const backend::NativeDevice native{backend::NativeDevice::Kind::opencl, context->device(), context->context()};
+  std::vector<Text> texts;
+  for (const std::string& said : s.texts) texts.push_back(text_of(said, s, config, native));
+  std::vector<Shape> shapes;
+  for (const auto& [n, k] : s.shapes) {
+    backend::GemmDesc desc = product(m, n, k, DType::bf16);
+    shapes.push_back({desc, {{}, layer::make_operands(desc, 1)}});
+  }
+  for (Shape& shape : shapes) {
+    const layer::Operands o = shape.operands.of(shape.desc);
+    const auto bytes = static_cast<std::uint64_t>(2 * m * shape.desc.n + 255) / 256 * 256;
+    shape.a = run.upload(o.a);
+    shape.all_of_d = run.upload(std::vector(bytes + (4U << 20U), std::byte{0xff}));
+    shape.d = {shape.all_of_d.buffer, 0, bytes};
+    for (std::size_t i = 0; i < s.layers; ++i) shape.layers.push_back({run, shape.operands});
+  }
+  const auto enqueue = [&](Text& text, std::size_t i, std::size_t layer) {
+    Shape& shape = shapes[i];
+    backend::GemmArgs args;
+    args.m = m;
+    args.weights = shape.layers[layer].for_plan(text.plans[i], shape.desc);
+    args.a = shape.a;
+    args.d = {shape.d.buffer, 0, static_cast<std::uint64_t>(2 * m * shape.desc.n)};
+    args.wants_event = false;
+    text.plans[i]->enqueue(run.queue, args);
+  };
+  for (Text& text : texts)
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      Shape& shape = shapes[i];
+      shape.desc.options = text.options;
+      text.plans.push_back(text.device->create_gemm(shape.desc));
+      for (std::size_t layer = s.layers; layer-- > 0;) enqueue(text, i, layer);
+      const backend::GemmInfo info = text.plans[i]->info();
+      const layer::Check check =
+          layer::check(layer::expect(shape.desc, shape.operands.of(shape.desc), kRowsChecked),
+                       run.read({shape.d.buffer, 0, static_cast<std::uint64_t>(2 * m * shape.desc.n)}), 0,
+                       {{info.accuracy, info.accumulation_length, info.variant, info.tuning}});
+      text.worst = std::max(text.worst, check.comparison.max_error_over_bound);
+      text.pass = text.pass && check.pass;
+    }
+  for (int round = 0; round <= s.runs; ++round)
+    for (Text& text : texts) {
+      const auto start = std::chrono::steady_clock::now();
+      for (std::size_t layer = 0; layer < s.layers; ++layer)
+        for (std::size_t i = 0; i < shapes.size(); ++i) enqueue(text, i, layer);
+      run.queue->finish();
+      const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
+      if (round > 0) text.times.push_back(took.count() / static_cast<double>(s.layers));
+    }
+  bool pass = true;
+  for (Text& text : texts) {
+    fmt::print("{:>5} {:>8.1f} {:>8.1f}  {:.3f} {}  {}\n", m, median(text.times),
+               *std::ranges::min_element(text.times), text.worst, text.pass ? "pass" : "FAIL", text.said);
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const std::vector<std::byte> poison(shapes[i].all_of_d.size, std::byte{0xff});
+      run.queue->write(shapes[i].all_of_d, poison.data(), backend::HostSemantics::copied_before_return);
+      enqueue(text, i, 0);
+      if (const std::string left = left_behind(run, shapes[i]); !left.empty()) fmt::print("      {}\n", left);
+    }
+    std::fflush(stdout);
+    pass = pass && text.pass;
+  }
+  return pass;
+}
+
 }  // namespace
 
 int main(int argc, char** argv) try {
@@ -229,6 +354,11 @@ int main(int argc, char** argv) try {
   app.add_option("--ptx", ptx, "the most compute capability whose instructions are tried, as IRONCL_OPENCL_PTX")
       ->check(CLI::IsMember({90, 89, 80, 0}));
   app.add_option("--m", s.m, "rows of A")->delimiter(',');
+  app.add_option("--chain", s.layers, "the products of so many layers back to back, each with its own weights")
+      ->check(CLI::Range(1, 64));
+  app.add_option("--text", s.texts,
+                 "of --chain: FOLDER,key=value,...: .cl files in place of those built in, options;"
+                 " may be repeated");
   app.add_option("--shape", shapes, "NxK")->delimiter(',');
   CLI11_PARSE(app, argc, argv);
   if (const auto one = numerics::parse_accuracy(accuracy)) s.classes = {*one};
@@ -242,10 +372,16 @@ int main(int argc, char** argv) try {
   config.trial_program = IRONCL_TRIAL_PROGRAM;
   if (const char* dir = std::getenv("IRONCL_CACHE_DIR")) config.cache_dir = dir;
   config.ptx = ptx;
+  config.profiling = s.layers == 0;
   const auto backend = opencl::make_backend(config, nullptr);
   const auto devices = backend->devices();
   if (s.device >= devices.size()) throw std::runtime_error(fmt::format("there are {} devices", devices.size()));
   Run run{devices[s.device]};
+  if (s.layers != 0) {
+    if (s.texts.empty()) s.texts.emplace_back();
+    fmt::print("{}\n{:>5} {:>8} {:>8}  errors  text\n", run.device->props().name, "M", "us/layer", "least");
+    return std::ranges::all_of(s.m, [&](std::int64_t m) { return chain(run, s, config, m); }) ? 0 : 1;
+  }
   const cl::Context context = dynamic_cast<opencl::Queue&>(*run.queue).context()->context;
   const cl::Buffer flush(context, CL_MEM_READ_WRITE, s.flush_mib << 20);
   std::ofstream file;
