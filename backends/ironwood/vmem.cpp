@@ -12,7 +12,6 @@
 namespace ironcl::ironwood {
 namespace {
 
-using numerics::DType;
 using numerics::size_of;
 
 /// get_vmem_limit of fp8_quantized_matmul_2d (util.py 224-297) and of the 1D kernel: everything twice for temporaries
