@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl model: what the published fp8 kernel would cost on a TPU, by the Ironwood model; block sizes; schedules.
 
-#include <ranges>
+#include <algorithm>
+#include <iterator>
 
 #include "backends/words.h"
 #include "host/checkpoint/model.h"
@@ -51,7 +52,9 @@ std::string text_of(const json::value& value) {
 }
 
 std::string list_text(const json::value& values) {
-  return fmt::format("{}", fmt::join(values.as_array() | std::views::transform(text_of), ","));
+  std::vector<std::string> texts;
+  std::ranges::transform(values.as_array(), std::back_inserter(texts), text_of);
+  return fmt::format("{}", fmt::join(texts, ","));
 }
 
 /// `text` with the value at each {place:form} of `report`.

@@ -2,8 +2,9 @@
 // Shared options, and option texts as values.
 #include "host/cli/parse_option.h"
 
+#include <algorithm>
 #include <cmath>
-#include <ranges>
+#include <iterator>
 
 #include "backends/words.h"
 #include "host/checkpoint/matrix.h"
@@ -43,8 +44,9 @@ CLI::Option* add_out_dtype(CLI::App& app, DType& type) {
 DType parse_dtype_option(const std::string& option, const std::string& text, const std::vector<DType>& allowed) {
   const auto type = numerics::parse_dtype(text);
   if (type && std::find(allowed.begin(), allowed.end(), *type) != allowed.end()) return *type;
-  usage("{} {}: write one of {}", option, text,
-        fmt::join(allowed | std::views::transform([](DType one) { return numerics::name_of(one); }), ", "));
+  std::vector<std::string_view> names;
+  std::ranges::transform(allowed, std::back_inserter(names), [](DType one) { return numerics::name_of(one); });
+  usage("{} {}: write one of {}", option, text, fmt::join(names, ", "));
 }
 
 CLI::Option* add_block(CLI::App& app, const char* option, std::optional<numerics::ScaleGrid>& grid,

@@ -5,9 +5,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <array>
 #include <boost/json.hpp>
-#include <ranges>
+#include <iterator>
 
 #include "host/checkpoint/block.h"
 
@@ -58,7 +59,8 @@ T pick(std::string_view option, const std::string& text, std::optional<T> value,
        std::string_view scheme) {
   if (text.empty()) return allowed.front();
   if (value && std::ranges::find(allowed, *value) != allowed.end()) return *value;
-  const auto words = allowed | std::views::transform([](T one) { return word(one); });
+  std::vector<std::string_view> words;
+  std::ranges::transform(allowed, std::back_inserter(words), [](T one) { return word(one); });
   throw std::invalid_argument(fmt::format("{} {}: scheme {} has {}", option, text, scheme, fmt::join(words, ", ")));
 }
 
