@@ -128,7 +128,7 @@ TEST(NeverSilent, ATensorBesideAWeightRefusesItsLayerOrIsKnown) {
       }();
       write_file(file, with_header(
                            good,
-                           [&](json::object& header) {
+                           [&, &dtype = dtype, &width = width](json::object& header) {
                              header[name] = {{"dtype", dtype}, {"shape", {1}}, {"data_offsets", {at, at + width}}};
                            },
                            std::string(width, '\x3c')));
@@ -197,8 +197,8 @@ TEST(NeverSilent, AFilesMetadataWithAValueThatNoToolWritesChangesNoProduct) {
     boost::system::error_code none;
     json::value said = json::parse(text.as_string(), none);
     if (none || !said.is_object() || changed > 200) continue;
-    distort(said.get_object(), std::string(key), [&](const std::string& change) {
-      write_file(file, with_header(good, [&, &key = key](json::object& header) {
+    distort(said.get_object(), std::string(key), [&, &key = key](const std::string& change) {
+      write_file(file, with_header(good, [&](json::object& header) {
                    header.at("__metadata__").as_object()[key] = json::serialize(said);
                  }));
       copy.expect_no_other_number(change);
