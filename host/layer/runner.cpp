@@ -247,17 +247,17 @@ std::uint64_t Runner::weights_bytes() const {
 Event Runner::enqueue(Queue& queue, const Call& call, std::vector<Event>* steps) {
   std::vector<ironcl_event> wait = call.wait;
   const std::vector<std::size_t>& order = order_of(call);
-  Event last;
   for (const std::size_t& operation : order) {
     const bool is_last = &operation == &order.back();
-    last = with_call(operation, call, std::exchange(wait, {}), [&](const auto& object, const auto& args) {
+    Event done = with_call(operation, call, std::exchange(wait, {}), [&](const auto& object, const auto& args) {
       if (is_last || steps != nullptr) return queue.run(object, args);
       queue.submit(object, args);
       return Event();
     });
-    if (!is_last && steps != nullptr) steps->push_back(std::move(last));
+    if (is_last) return done;
+    if (steps != nullptr) steps->push_back(std::move(done));
   }
-  return last;
+  return Event();
 }
 
 void Runner::record(const Call& call, SequenceDesc& into) {
