@@ -77,6 +77,7 @@ constexpr std::array kExpertsModels = {
 template <class Models>
 std::vector<std::string> names_of(const Models& models) {
   std::vector<std::string> names;
+  names.reserve(models.size());
   for (const auto& model : models) names.emplace_back(model.name);
   return names;
 }
