@@ -31,11 +31,13 @@ double median_rate(double work, double least, const cl::CommandQueue& queue, con
                    std::size_t items, std::size_t local) {
   const auto run_for = [&](double seconds) -> std::vector<double> {
     std::vector<double> times;
-    for (double spent = 0; spent < seconds; spent += times.back()) {
+    double spent = 0;
+    while (spent < seconds) {
       cl::Event event;
       queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(items), cl::NDRange(local), nullptr, &event);
       times.push_back(seconds_of_run(event));
       if (!(times.back() > 0)) return {};
+      spent += times.back();
     }
     return times;
   };

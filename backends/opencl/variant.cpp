@@ -86,6 +86,7 @@ std::string to_string(const Types& types) {
 /// "e4m3fn by e4m3fn", each.
 std::vector<std::string> texts_of(const std::vector<Products>& products) {
   std::vector<std::string> texts;
+  texts.reserve(products.size());
   for (const auto& [a, b] : products) texts.push_back(to_string(a) + " by " + to_string(b));
   return texts;
 }

@@ -11,7 +11,7 @@ namespace {
 constexpr int kMostRows = 14;  ///< Of a register tile: 28 of 32 registers are sums.
 
 std::int64_t local_bytes(const Tuning& t, const Problem& p) {
-  return (64 * p.k_group * bytes_of_element(p) + rows_of_block(t) * t["block_n"] * 4 + 256);
+  return std::int64_t{64} * p.k_group * bytes_of_element(p) + rows_of_block(t) * t["block_n"] * 4 + 256;
 }
 
 OneLaunch one_launch(const Tuning& t) { return {t["tile_m"], t["block_m"], t["block_n"]}; }

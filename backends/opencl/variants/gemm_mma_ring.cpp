@@ -12,17 +12,19 @@ constexpr int kFewRows = 4;      ///< Up to so many each work-group makes codes 
 constexpr int kMostOwnRows = 8;  ///< Without `shares`.
 
 /// MEMORY of the kernel.
-std::int64_t memory_bytes(const Tuning& t) { return (t["per_unit"] == 2 ? 96 : t["tile_m"] >= 8 ? 184 : 200) * 1024; }
+std::int64_t memory_bytes(const Tuning& t) {
+  return std::int64_t{1024} * (t["per_unit"] == 2 ? 96 : t["tile_m"] >= 8 ? 184 : 200);
+}
 
 /// What A takes of it: its scales, and its codes where they stay.
 std::int64_t a_bytes(const Tuning& t, const Problem& p) {
-  const std::int64_t codes = t["shares"] == 1 ? 0 : t["tile_m"] * 128;
+  const std::int64_t codes = t["shares"] == 1 ? 0 : std::int64_t{128} * t["tile_m"];
   return numerics::ceil_div(p.k, 128) * (codes + numerics::ceil_div(t["tile_m"], 8) * 32);
 }
 
 /// What all warps have on its way at once: a K block of a unit each, of A too where codes do not stay.
 std::int64_t stage_bytes(const Tuning& t) {
-  return t["warps"] * 128 * (t["columns"] + (t["shares"] == 1 ? t["tile_m"] : 0));
+  return std::int64_t{128} * t["warps"] * (t["columns"] + (t["shares"] == 1 ? t["tile_m"] : 0));
 }
 
 std::int64_t local_bytes(const Tuning& t, const Problem&) {
@@ -76,7 +78,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   for (const int rows : {4, 2, 1})
     if (p.m <= rows) t["tile_m"] = rows;
   if (t["tile_m"] == 1 && p.k < kLongRow) t["warps"] = 8, t["per_unit"] = 2;
-  const std::int64_t groups = numerics::ceil_div(numerics::ceil_div(p.k, 128) * t["tile_m"], 2 * t["warps"]);
+  const std::int64_t groups =
+      numerics::ceil_div(numerics::ceil_div(p.k, 128) * t["tile_m"], std::int64_t{2} * t["warps"]);
   for (const int passes : {8, 4, 2, 1})
     if (groups <= passes) t["passes"] = passes;
   return t;
@@ -118,7 +121,7 @@ Variant gemm_mma_ring() {
   v.constraints = {
       {"tile_m must hold all rows", [](const Tuning& t, const Problem& p) { return p.m <= t["tile_m"]; }},
       {"a warp has at most 32 blocks of 128 k",
-       [](const Tuning& t, const Problem& p) { return p.k <= 32 * 128 * t["warps"]; }},
+       [](const Tuning& t, const Problem& p) { return p.k <= std::int64_t{32} * 128 * t["warps"]; }},
       {"local memory must have room for the rows and two blocks of weights for each warp; shared rows: for one",
        [](const Tuning& t, const Problem& p) {
          return a_bytes(t, p) + (t["shares"] == 1 ? 1 : 2) * stage_bytes(t) <= memory_bytes(t);

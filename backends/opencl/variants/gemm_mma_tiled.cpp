@@ -34,7 +34,7 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 
 /// Rows and columns that the warps of a compute unit make at once, as many as its registers hold: one work-group
 /// alone takes nearly as long as all of them.
-constexpr std::int64_t kOfUnit = 8 * 64 * kWarpColumns;
+constexpr std::int64_t kOfUnit = std::int64_t{8} * 64 * kWarpColumns;
 
 std::int64_t at_once(const Tuning& t, const Features& f) {
   return std::max<std::int64_t>(1, f.compute_units * (kOfUnit / (t["tile_m"] * t["tile_n"])));

@@ -107,8 +107,8 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   const int together = p.n <= 4096 ? 8 : p.k <= 2048 ? 32 : 16;
   // To ask the second cache costs power, which is what bounds large tiles, and their stages hold enough.
   Tuning t{{"tile_n", 256}, {"split_k", 1}, {"share", 0}, {"rows_together", together}, {"ahead", 0}};
+  if (activates(t, p) && tiles_are_counted(p)) return t;  // Totals that an activation reads cost more.
   const Tuning whole = t;
-  if (activates(whole, p) && tiles_are_counted(p)) return whole;  // Totals that an activation reads cost more.
   if (2 * tiles_of(t, p, p.m) <= f.compute_units) t["tile_n"] = 128, t["ahead"] = 4;
   // Few rows wait for weights, not for the tokens that a narrow tile reads twice as often.
   if (p.m <= kTileM && 2 * tiles_of(t, p, p.m) <= f.compute_units) t["tile_n"] = 64;
