@@ -57,7 +57,7 @@ struct Run {
 
   backend::Span upload(std::span<const std::byte> values) {
     const std::uint64_t size = values.size();
-    const backend::Span span{device->create_buffer(size), 0, size};
+    backend::Span span{device->create_buffer(size), 0, size};
     queue->write(span, values.data(), backend::HostSemantics::copied_before_return);
     return span;
   }
