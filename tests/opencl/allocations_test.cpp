@@ -151,7 +151,7 @@ TEST_F(OpenClAllocations, ACallThatIsRefusedMemoryLeavesNothingRunning) {
     const std::vector<std::uint8_t> byte(1, 7);
     const backend::Span one{device->create_buffer(1), 0, 1};
     // The queue is to wait for a command that waited for another; nobody has been told that both have ended.
-    const auto before = [&] {
+    const auto before = [&, &device = device] {
       d.poison();
       const auto& context = dynamic_cast<Device&>(*device).context();
       cl::UserEvent user(context->context);

@@ -122,7 +122,7 @@ void expect_right_on_tiles(backend::Device& device, const std::string& variant, 
       for (std::uint8_t& code : data.b) code = static_cast<std::uint8_t>((code & 0x81) | smallest_normal);
       for (int k = 0; k < 512; k += 4) {
         const int column = k / 4 * 5 % 64, subnormal = k / 4 % smallest_normal;
-        data.b[static_cast<std::size_t>(column * 512 + k)] =
+        data.b[static_cast<std::size_t>(column) * 512 + static_cast<std::size_t>(k)] =
             static_cast<std::uint8_t>(subnormal | (k % 8 == 0 ? 0x80 : 0));
       }
       expect_right(run(device, rare, data), rare, device.props().name);

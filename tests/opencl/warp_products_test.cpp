@@ -166,7 +166,7 @@ void expect_every_code_decoded(backend::Device& device, DType type, bool codes_i
     for (int turn = 0; turn < 4; ++turn) {
       for (int row = 0; row < rows; ++row)
         for (int k = 0; k < 32; ++k)
-          codes[static_cast<std::size_t>(row * 32 + k)] =
+          codes[static_cast<std::size_t>(row) * 32 + static_cast<std::size_t>(k)] =
               static_cast<std::uint8_t>(k == (4 * row + turn) % 32 ? first + row : 0);
       expect_right(run(device, c, data), c, device.props().name);
     }

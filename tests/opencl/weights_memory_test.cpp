@@ -14,8 +14,6 @@
 namespace ironcl::opencl::testing {
 namespace {
 
-using backend::DType;
-
 /// A number of /proc/self/status, in bytes.
 std::int64_t status_of(const std::string& field) {
   std::ifstream in("/proc/self/status");
