@@ -124,7 +124,9 @@ Entry entry_of(const boost::json::object& of) {
 std::string sanitize(std::string_view device_name) {
   using namespace boost::algorithm;
   std::vector<std::string> words;
-  split(words, device_name, !(is_alnum(std::locale::classic()) || is_any_of("-.+")), token_compress_on);
+  const auto alnum = is_alnum(std::locale::classic());
+  const auto is_between = [&](char c) { return !alnum(c) && c != '-' && c != '.' && c != '+'; };
+  split(words, device_name, is_between, token_compress_on);
   return join_if(words, "_", [](const std::string& word) { return !word.empty(); });
 }
 
