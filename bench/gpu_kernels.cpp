@@ -219,7 +219,8 @@ struct Text {
   std::shared_ptr<backend::Device> device;
   backend::Options options;
   std::vector<std::shared_ptr<backend::Gemm>> plans{};
-  std::vector<double> times{};  ///< Microseconds a layer.
+  std::vector<backend::GemmArgs> calls{};  ///< Of a layer's shapes, then the next one's.
+  std::vector<double> times{};             ///< Microseconds a layer.
   double worst = 0;
   bool pass = true;
 };
@@ -245,14 +246,17 @@ struct Shape {
   backend::GemmDesc desc;
   Made operands;
   std::vector<PreparedWeights> layers{};
-  backend::Span a{}, d{}, all_of_d{};
+  backend::Span a{}, all_of_d{};
+
+  backend::Span d() const { return {all_of_d.buffer, 0, static_cast<std::uint64_t>(2 * desc.m * desc.n)}; }
+  std::uint64_t behind_d() const { return (d().size + 255) / 256 * 256; }
 };
 
 /// What a text has left behind D, as means over work-groups of the numbers less the first; empty where it left none.
 std::string left_behind(Run& run, const Shape& shape) {
   const std::vector<std::byte> bytes = run.read(shape.all_of_d);
-  std::vector<std::uint64_t> numbers((bytes.size() - shape.d.size) / 8);
-  std::memcpy(numbers.data(), bytes.data() + shape.d.size, numbers.size() * 8);
+  std::vector<std::uint64_t> numbers((bytes.size() - shape.behind_d()) / 8);
+  std::memcpy(numbers.data(), bytes.data() + shape.behind_d(), numbers.size() * 8);
   std::string text;
   for (std::size_t i = 1; i < 16; ++i) {
     double sum = 0, most = 0, count = 0;
@@ -277,42 +281,43 @@ bool chain(Run& run, const Settings& s, const opencl::Config& config, std::int64
     shapes.push_back({desc, {{}, layer::make_operands(desc, 1)}});
   }
   for (Shape& shape : shapes) {
-    const layer::Operands o = shape.operands.of(shape.desc);
-    const auto bytes = static_cast<std::uint64_t>(2 * m * shape.desc.n + 255) / 256 * 256;
-    shape.a = run.upload(o.a);
-    shape.all_of_d = run.upload(std::vector(bytes + (4U << 20U), std::byte{0xff}));
-    shape.d = {shape.all_of_d.buffer, 0, bytes};
+    shape.a = run.upload(shape.operands.of(shape.desc).a);
+    shape.all_of_d = run.upload(std::vector(shape.behind_d() + (4U << 20U), std::byte{0xff}));
     for (std::size_t i = 0; i < s.layers; ++i) shape.layers.push_back({run, shape.operands});
   }
-  const auto enqueue = [&](Text& text, std::size_t i, std::size_t layer) {
-    Shape& shape = shapes[i];
-    backend::GemmArgs args;
-    args.m = m;
-    args.weights = shape.layers[layer].for_plan(text.plans[i], shape.desc);
-    args.a = shape.a;
-    args.d = {shape.d.buffer, 0, static_cast<std::uint64_t>(2 * m * shape.desc.n)};
-    args.wants_event = false;
-    text.plans[i]->enqueue(run.queue, args);
+  const auto enqueue = [&](Text& text, std::size_t call) {
+    text.plans[call % shapes.size()]->enqueue(run.queue, text.calls[call]);
   };
-  for (Text& text : texts)
-    for (std::size_t i = 0; i < shapes.size(); ++i) {
-      Shape& shape = shapes[i];
+  for (Text& text : texts) {
+    for (Shape& shape : shapes) {
       shape.desc.options = text.options;
       text.plans.push_back(text.device->create_gemm(shape.desc));
-      for (std::size_t layer = s.layers; layer-- > 0;) enqueue(text, i, layer);
+    }
+    for (std::size_t call = 0; call < s.layers * shapes.size(); ++call) {
+      const std::size_t i = call % shapes.size();
+      backend::GemmArgs args;
+      args.m = m;
+      args.weights = shapes[i].layers[call / shapes.size()].for_plan(text.plans[i], shapes[i].desc);
+      args.a = shapes[i].a;
+      args.d = shapes[i].d();
+      args.wants_event = false;
+      text.calls.push_back(std::move(args));
+    }
+    for (std::size_t i = 0; i < shapes.size(); ++i) {
+      const Shape& shape = shapes[i];
+      enqueue(text, i);
       const backend::GemmInfo info = text.plans[i]->info();
       const layer::Check check =
-          layer::check(layer::expect(shape.desc, shape.operands.of(shape.desc), kRowsChecked),
-                       run.read({shape.d.buffer, 0, static_cast<std::uint64_t>(2 * m * shape.desc.n)}), 0,
+          layer::check(layer::expect(shape.desc, shape.operands.of(shape.desc), kRowsChecked), run.read(shape.d()), 0,
                        {{info.accuracy, info.accumulation_length, info.variant, info.tuning}});
       text.worst = std::max(text.worst, check.comparison.max_error_over_bound);
       text.pass = text.pass && check.pass;
     }
+  }
   for (int round = 0; round <= s.runs; ++round)
     for (Text& text : texts) {
       const auto start = std::chrono::steady_clock::now();
-      for (std::size_t layer = 0; layer < s.layers; ++layer)
-        for (std::size_t i = 0; i < shapes.size(); ++i) enqueue(text, i, layer);
+      for (std::size_t call = 0; call < text.calls.size(); ++call) enqueue(text, call);
       run.queue->finish();
       const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
       if (round > 0) text.times.push_back(took.count() / static_cast<double>(s.layers));
@@ -324,7 +329,7 @@ bool chain(Run& run, const Settings& s, const opencl::Config& config, std::int64
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       const std::vector<std::byte> poison(shapes[i].all_of_d.size, std::byte{0xff});
       run.queue->write(shapes[i].all_of_d, poison.data(), backend::HostSemantics::copied_before_return);
-      enqueue(text, i, 0);
+      enqueue(text, i);
       if (const std::string left = left_behind(run, shapes[i]); !left.empty()) fmt::print("      {}\n", left);
     }
     std::fflush(stdout);

@@ -7,8 +7,8 @@
 // warps' sums are added up in order. Sixteen columns are the first operand of mma.sync, eight rows the second; both are decoded to f16,
 // exactly, and summed in f32.
 // A that comes as it is becomes codes here (QUANTISE). Of few rows each work-group makes all of them and has them in local memory; values of A
-// are asked for before any weights are, since they would wait for all of those. With SHARES each makes some in scratch, and bulk copies bring
-// them with the weights of their K block; to save them the load of the memory, the work-groups that make some ask for weights afterwards. A word
+// are asked for before any weights are, since they would wait for all of those. With SHARES the last work-groups make them in scratch, all
+// warps at once, and ask for weights afterwards, which would slow them down; bulk copies bring codes with the weights of their K block. A word
 // of two halves of 64 bits says of each group that its codes are there: the call's number above MARK_BITS bits of the group's scale. Nobody
 // waits for ever: what is not there after LOOKS looks a warp makes itself, to the same bytes.
 //

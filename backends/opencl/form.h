@@ -81,6 +81,11 @@ inline bool is_one_k_block(const numerics::ScaleGrid& grid, std::int64_t k) {
   return grid.group_cols == 128 || (k <= 128 && grid.group_cols == 0);
 }
 
+/// Whether they are that, each of one row.
+inline bool is_row_by_k_block(const numerics::ScaleGrid& grid, std::int64_t k) {
+  return grid.group_rows == 1 && is_one_k_block(grid, k);
+}
+
 using ActivationFormPtr = std::shared_ptr<const ActivationForm>;
 
 }  // namespace ironcl::opencl

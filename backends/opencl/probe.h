@@ -69,6 +69,9 @@ struct Features {
     return std::max(local_bytes, std::min<std::int64_t>(cache_bytes, 2 << 20));
   }
 
+  /// Whether kernels quantise without long divisions (cl/quantizer.cl).
+  bool has_quick_quotients() const noexcept { return fma_divide || exact_divide; }
+
   /// True where one work-item per work-group with wide vectors is the natural form of a kernel. A GPU runs work-items
   /// in step, also where their local memory is a part of global memory (Mali): for such a work-group it would use one
   /// lane.

@@ -25,10 +25,8 @@ class Rows final : public ActivationForm {
   }
 
   bool takes_floats(const Operand& x, const PlanContext& plan) const override {
-    const numerics::ScaleGrid& grid = plan.problem.a_scale.grid;
     return floats_ == RowsOfFloats::quantised && numerics::is_float(x.element) &&
-           (plan.features.fma_divide || plan.features.exact_divide) && grid.group_rows == 1 &&
-           is_one_k_block(grid, plan.problem.k);
+           plan.features.has_quick_quotients() && is_row_by_k_block(plan.problem.a_scale.grid, plan.problem.k);
   }
 
   StepResult quantize(const Operand& x, const PlanContext& plan) const override {

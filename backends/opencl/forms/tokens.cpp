@@ -58,8 +58,7 @@ class Tokens final : public ActivationForm {
 
   /// For scale groups of one row by 128 columns (cl/quantize_wgmma.cl).
   StepResult quantize(const Operand& x, const PlanContext& plan) const override {
-    const numerics::ScaleGrid& grid = plan.problem.a_scale.grid;
-    if (grid.group_rows != 1 || !is_one_k_block(grid, plan.problem.k) || x.gathered) return {};
+    if (!is_row_by_k_block(plan.problem.a_scale.grid, plan.problem.k) || x.gathered) return {};
     const Operand out = book(plan);
     const Problem& p = plan.problem;
     Defines defines = quantizer_defines(plan.features, x.element, p.a, p.a_quantizer);

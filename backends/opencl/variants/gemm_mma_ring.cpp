@@ -47,8 +47,7 @@ std::vector<Pass> passes(const Tuning& t, const Problem& p, const Features& f, s
 
 /// Whether rows come as they are and become codes in the kernel, in groups of one row by 128 (forms/rows.cpp).
 bool quantises(const Problem& p) {
-  const numerics::ScaleGrid& grid = p.a_scale.grid;
-  return p.a_source != backend::DType::none && p.k_group == 128 && grid.group_rows == 1 && is_one_k_block(grid, p.k);
+  return p.a_source != backend::DType::none && p.k_group == 128 && is_row_by_k_block(p.a_scale.grid, p.k);
 }
 
 std::optional<Refusal> needs(const Features& f, const Problem& p) {
@@ -57,7 +56,7 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
   if (rows > kMostRows || p.grouped()) {
     return Refusal(backend::Reason::shape, "this kernel takes one matrix and up to {} rows; m is {}", kMostRows, p.m);
   }
-  if (rows > kMostOwnRows && !(quantises(p) && (f.fma_divide || f.exact_divide))) {
+  if (rows > kMostOwnRows && !(quantises(p) && f.has_quick_quotients())) {
     return Refusal(backend::Reason::shape, "of more than {} rows this kernel takes those that it quantises itself",
                    kMostOwnRows);
   }
@@ -69,7 +68,7 @@ Tuning rule_of_thumb(const Features& f, const Problem& p) {
   constexpr std::int64_t kLongRow = 8192;
   Tuning t{{"tile_m", 8},  {"columns", 32}, {"warps", 16}, {"per_unit", 1},
            {"passes", 16}, {"shares", 0},   {"looks", 256}};
-  if (p.m > kFewRows && quantises(p) && (f.fma_divide || f.exact_divide)) {
+  if (p.m > kFewRows && quantises(p) && f.has_quick_quotients()) {
     t["tile_m"] = p.m <= 16 ? 16 : 32;
     t["warps"] = p.m <= 16 ? 16 : 8;
     t["shares"] = t["passes"] = 1;
