@@ -56,8 +56,6 @@
 #include "gemm_mma_stream.cl"
 
 #if defined(PTX_SM_90)
-#define LOAD_ACQUIRED(a, p) asm volatile("ld.acquire.gpu.global.u32 %0,[%1];" : "=r"(a) : "l"(p) : "memory")
-#define ADD_RELEASED(p) asm volatile("red.release.gpu.global.add.u32 [%0],1;" ::"l"(p) : "memory")
 #define LANES_WITH(mask, value) asm volatile("match.any.sync.b32 %0,%1,0xffffffff;" : "=r"(mask) : "r"(value))
 #define LOAD_MADE(v, p) \
   asm volatile("ld.global.v4.f32 {%0,%1,%2,%3},[%4];" : "=f"((v).x), "=f"((v).y), "=f"((v).z), "=f"((v).w) : "l"(p) : "memory")
@@ -68,28 +66,9 @@
   for (uint first_ = (begin) + ((number) * LANES + tid & ~31u) / 8, i; first_ < (end) && (i = min(first_ + lane / 8, (uint)(end) - 1), true); \
        first_ += (sharers) * LANES / 8)
 
-// counters[0..3]: how many work-groups have come to a meeting; [6]: how many have left; [7]: one gave up.
-#define GAVE_UP 7
-/// Says that this work-group has come: what it has stored can be read by those that meet it. Loads that are asked for between this and
-/// meet() hold nothing up; before it a release would wait for them.
-static inline void come(__global uint* counters, uint number) {
-  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-  if (get_local_id(0) == 0) ADD_RELEASED(counters + number);
-}
-/// Until all `groups` work-groups have come. False: one gave up.
-static inline bool meet(__global uint* counters, uint number, uint groups, int waits, __local uint* shared) {
-  if (get_local_id(0) == 0) {
-    uint here = 0, broken = 0;
-    for (int i = 0; i < waits && here < groups && broken == 0; ++i) {
-      LOAD_ACQUIRED(here, counters + number);
-      if ((i & 1023) == 1023) LOAD_ACQUIRED(broken, counters + GAVE_UP);
-    }
-    if (here < groups) atomic_xchg(counters + GAVE_UP, 1u);
-    *shared = here < groups ? 1u : 0u;
-  }
-  barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE);
-  return *shared == 0;
-}
+#define MEETINGS 4
+#define MEETING_BARRIER() barrier(CLK_LOCAL_MEM_FENCE | CLK_GLOBAL_MEM_FENCE)
+#include "meeting.cl"
 
 // Eight neighbours of a warp: codes and scale of the 128 values from element `at` on.
 #define FOUR_OF_1(x, at) *(__global const float4*)((__global const float*)(x) + (at))
@@ -449,8 +428,8 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void fused_experts(P
     store_element(Y_TYPE, y, to + 3, made.w);
   }
   barrier(CLK_GLOBAL_MEM_FENCE);
-  if (tid == 0 && atomic_inc(counters + 6) == grid - 1)
-    for (uint i = 0; i < 8; ++i) counters[i] = 0;
+  if (tid == 0 && atomic_inc(counters + LEFT) == grid - 1)
+    for (uint i = 0; i <= GAVE_UP; ++i) counters[i] = 0;
 }
 #else
 // The kernel needs what PTX_SM_90 promises; without it this file is empty.

@@ -3,9 +3,7 @@
 // at the memory's rate: a work-group stays on its multiprocessor, whose local memory is a ring of weights on their way.
 //
 // Weights come by bulk copies, COLUMNS columns of a K block each, into a ring of each warp's own, so that warps wait for nobody: a warp takes
-// K blocks in turn, of one unit of COLUMNS columns after another, and asks for more as soon as it has read some. At the end of a unit the
-// warps' sums are added up in order. Sixteen columns are the first operand of mma.sync, eight rows the second; both are decoded to f16,
-// exactly, and summed in f32.
+// K blocks in turn, of one unit of COLUMNS columns after another, and asks for more as soon as it has read some (ring.cl).
 // A that comes as it is becomes codes here (QUANTISE). Of few rows each work-group makes all of them and has them in local memory; values of A
 // are asked for before any weights are, since they would wait for all of those. With SHARES the last work-groups make them in scratch, all
 // warps at once, and ask for weights afterwards, which would slow them down; bulk copies bring codes with the weights of their K block. A word
@@ -59,17 +57,10 @@
 #include "code_pairs.cl"
 #endif
 
-#define T ((TILE_M + 7) / 8)   // Tiles of eight rows.
-#define NG (COLUMNS / 8)       // Groups of eight columns: eight lines of B's form, a KiB of a K block.
-#define WEIGHTS (NG * 1024u)   // Bytes of a K block of weights, and of codes of A.
-#define CODES (TILE_M * 128u)
+#include "ring.cl"
 #define SLOT (WEIGHTS + (SHARES ? CODES : 0u))
-#define BUFFERS (TILE_M <= 8 ? 2 : 1)  // For the warps' sums: with one, warps wait until they are added up.
 #define MEMORY ((PER_UNIT == 2 ? 96u : TILE_M >= 8 ? 184u : 200u) * 1024u)  // The host knows it, too.
 #define MOST_STAGES (MEMORY / SLOT / WARPS)
-#define DECODE_A4 JOIN(DECODE4_, A_TYPE)
-#define DECODE_B4 JOIN(DECODE4_, B_TYPE)
-#define SCALE_OF(kb) min((kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
 #if QUANTISE
 #define GROUPS_OF_WARP 2  // Sixteen lanes have a group, eight values each.
 #else
@@ -101,12 +92,6 @@
 #define PLACE_OF_SCALE(i) (scales + (GROUP_BLOCK(i) * 8 * T + GROUP_ROW(i)) * 4)
 #define PLACE_OF_CODES(i) (codes + min(GROUP_AT(i), all - 1) * 128u)
 #define PIECE_OF_CODES(i) ((((lane >> 1 & 7) ^ (GROUP_ROW(i) & 7)) << 4) + (lane & 1) * 8u)  // Eight of this lane.
-
-// One lane asks for BYTES, where `now`: by a predicate, since a branch around it was assembled into a kernel that hangs.
-#define SEND_IF(now, to, from, bar, bytes, policy)                                                                    \
-  asm volatile("{.reg .pred q; setp.ne.u32 q,%0,0; @q mbarrier.arrive.expect_tx.shared.b64 _,[%3],%4;"                \
-               " @q cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%1],[%2],%4,[%3],%5;}" \
-               ::"r"((uint)(now)), "r"(to), "l"(from), "r"(bar), "r"(bytes), "l"(policy) : "memory")
 
 __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_ring(GEMM_ARGS)
 {
@@ -144,8 +129,8 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_r
   ulong often;
   asm volatile("createpolicy.fractional.L2::evict_last.b64 %0, 1.0;" : "=l"(often));
 #endif
-#define WEIGHTS_OF(unit, block) (b + (ulong)((unit) * NG / 8) * all_blocks * 8192u + (unit) * NG % 8 * 1024u + (block) * 8192ul)
-#define SCALES_OF(unit) (sb + (ulong)((unit) * NG / 16) * groups_b * 128u)
+#define WEIGHTS_OF(unit, block) WEIGHTS_IN(b, unit, block, all_blocks)
+#define SCALES_OF(unit) SCALES_IN(sb, unit, groups_b)
 #define UNITS_BEFORE(index) (count > 0 ? (uint)(((float)(index) + 0.5f) * native_recip((float)count)) : 0u)  // index / count
   // A lane asks for the first weights of each stage. What comes after them:
   const uint ahead = UNITS_BEFORE(lane), before = UNITS_BEFORE(stages), first_block = warp + (lane - ahead * count) * WARPS;
@@ -225,34 +210,24 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_r
   barrier(CLK_LOCAL_MEM_FENCE);
 #endif
 
-  // Of four tiles that one instruction loads, this lane says where line lane % 8 of tile lane / 8 is.
-  const uint line = lane & 7, piece = lane >> 3, in_slot = line * 128u + ((piece ^ line) << 4);
-  const uint row_of_lane = min(line, TILE_M - 1u), in_codes = row_of_lane * 128u + ((piece ^ row_of_lane) << 4);
+  const uint in_slot = IN_SLOT, in_codes = IN_CODES;
   uint stage = 0, parity = 0, buffer = 0;
   for (uint unit = first; unit < units; unit += step, buffer = (buffer + 1) % BUFFERS) {
     const float scale_here = scale_next;
     if (unit + step < units && lane < count) LOAD_F(scale_next, SCALES_OF(unit + step) + scale_block);
     float sum[NG / 2][T][4];
-    UNROLL for (int j = 0; j < NG / 2; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 4; ++e) sum[j][u][e] = 0.f;
+    EACH_SUM sum[j][u][e] = 0.f;
     _Pragma("unroll 1") for (uint i = 0; i < count; ++i) {
       const uint kb = warp + i * WARPS;
       const uint slot = ring + stage * SLOT, codes_here = (SHARES ? slot + WEIGHTS : codes + kb * CODES) + in_codes;
       uint x[T][8], w[NG][8], scale_bits;
       float scale_a[T][2], c[NG / 2][T][4];
-      UNROLL for (int u = 0; u < T; ++u) LOCAL_F2(scale_a[u][0], scale_a[u][1], scales + (kb * 8 * T + 8 * u + 2 * t) * 4);
-#define LOAD_CODES_OF_A                                                                   \
-  UNROLL for (int u = 0; u < T; ++u) {                                                    \
-    LOAD_TILES_(x[u][0], x[u][1], x[u][2], x[u][3], codes_here + u * 1024u);              \
-    LOAD_TILES_(x[u][4], x[u][5], x[u][6], x[u][7], (codes_here ^ 64u) + u * 1024u);      \
-  }
-      if (!SHARES) { LOAD_CODES_OF_A }
+      LOAD_SCALES_OF_A(scale_a, scales, kb, t)
+      if (!SHARES) { LOAD_CODES_OF_A(x, codes_here) }
       SHUFFLE(scale_bits, as_uint(scale_here), i);
       BAR_WAIT(bars + 8 * stage, parity);
-      if (SHARES) { LOAD_CODES_OF_A }
-      UNROLL for (int j = 0; j < NG; ++j) {
-        LOAD_TILES_(w[j][0], w[j][1], w[j][2], w[j][3], slot + in_slot + j * 1024u);
-        LOAD_TILES_(w[j][4], w[j][5], w[j][6], w[j][7], (slot + in_slot ^ 64u) + j * 1024u);
-      }
+      if (SHARES) { LOAD_CODES_OF_A(x, codes_here) }
+      LOAD_WEIGHTS(w, slot + in_slot)
       FENCE_BULK();  // The copy would else overtake loads whose values nobody has used yet.
       SYNC_WARP();
       SEND_IF(lane == 0 && coming_unit < units, slot, coming, bars + 8 * stage, WEIGHTS, once);
@@ -265,24 +240,9 @@ __kernel __attribute__((reqd_work_group_size(32 * WARPS, 1, 1))) void gemm_mma_r
         coming = WEIGHTS_OF(coming_unit, warp);
       }
       if (++stage == stages) stage = 0, parity ^= 1;
-      UNROLL for (int j = 0; j < NG / 2; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 4; ++e) c[j][u][e] = 0.f;
-      UNROLL for (int p = 0; p < 8; ++p) {
-        uint lo[T], hi[T];
-        UNROLL for (int u = 0; u < T; ++u) DECODE_A4(lo[u], hi[u], x[u][p]);
-        UNROLL for (int j = 0; j < NG; j += 2) {
-          uint a0, a1, a2, a3;
-          DECODE_B4(a0, a2, w[j][p]);
-          DECODE_B4(a1, a3, w[j + 1][p]);
-          UNROLL for (int u = 0; u < T; ++u) MMA_M16N8K16(c[j / 2][u], a0, a1, a2, a3, lo[u], hi[u]);
-        }
-      }
-      UNROLL for (int j = 0; j < NG / 2; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 4; ++e)
-        sum[j][u][e] = fma(scale_a[u][e % 2] * as_float(scale_bits), c[j][u][e], sum[j][u][e]);
+      MULTIPLY_K_BLOCK(sum, c, x, w, scale_a, as_float(scale_bits))
     }
-    // Columns of a row change places, so that work-items of a warp store to different banks.
-#define SUM_AT(row, column) [row][((column) ^ ((row) >> 1 & 3) * 8) & (COLUMNS - 1)]
-    UNROLL for (int j = 0; j < NG / 2; ++j) UNROLL for (int u = 0; u < T; ++u) UNROLL for (int e = 0; e < 4; ++e)
-      if (TILE_M >= 8 || 2 * t + e % 2 < TILE_M) parts[buffer][warp] SUM_AT(8 * u + 2 * t + e % 2, 16 * j + 8 * (e / 2) + g) = sum[j][u][e];
+    LEAVE_SUMS(parts[buffer][warp], sum)
     barrier(CLK_LOCAL_MEM_FENCE);
     for (uint o = tid; o < COLUMNS * TILE_M; o += 32 * WARPS) {
       const uint of_unit = o % COLUMNS, row = o / COLUMNS, column = column_of_line(unit * NG + of_unit / 8, of_unit % 8);
