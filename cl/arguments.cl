@@ -76,6 +76,9 @@
   B(const uchar, shared_up_b), B(const float, shared_up_sb), B(const uchar, shared_down_b), B(const float, shared_down_sb)
 #define FUSED_ADD_LIST(V, B, M, L) M(const uchar, add, add_at), V(ulong, ld_add)
 #define FUSED_ADD_WEIGHTS_LIST(V, B, M, L) M(const float, add_weights, add_weights_at)
+// Products one after another in one launch (fused_products.cl), whose workspace says where they are: note_address puts an address there.
+#define FUSED_PRODUCTS_LIST(V, B, M, L) V(int, count), V(int, waits), V(uint, made_bytes), B(uchar, workspace)
+#define NOTE_ADDRESS_LIST(V, B, M, L) M(const uchar, memory, memory_at), B(ulong, words), V(uint, place)
 
 // What measures and probes a device (ceilings.cl, probe.cl).
 #define MULTIPLY_ADD_LIST(V, B, M, L) B(float, out), V(float, x), V(float, y), V(int, steps)

@@ -176,6 +176,13 @@
 
 #define LOAD16(r, p)                                                                                                \
   asm volatile("ld.global.nc.v4.u32 {%0,%1,%2,%3},[%4];" : "=r"((r)[0]), "=r"((r)[1]), "=r"((r)[2]), "=r"((r)[3]) : "l"(p))
+// Of memory that others store to meanwhile, STORE_SHOWN.
+#define LOAD16_SHOWN(r, p)                                                                                          \
+  asm volatile("ld.relaxed.gpu.global.v4.u32 {%0,%1,%2,%3},[%4];"                                                   \
+               : "=r"((r)[0]), "=r"((r)[1]), "=r"((r)[2]), "=r"((r)[3]) : "l"(p) : "memory")
+#define LOAD_SHOWN(a, p) asm volatile("ld.relaxed.gpu.global.u32 %0,[%1];" : "=r"(a) : "l"(p) : "memory")
+#define STORE8_SHOWN(p, a, b) asm volatile("st.relaxed.gpu.global.v2.u32 [%0],{%1,%2};" ::"l"(p), "r"(a), "r"(b) : "memory")
+#define STORE_SHOWN(p, a) asm volatile("st.relaxed.gpu.global.u32 [%0],%1;" ::"l"(p), "r"(a) : "memory")
 #define LOAD8(r, p) asm volatile("ld.global.nc.v2.u32 {%0,%1},[%2];" : "=r"((r)[0]), "=r"((r)[1]) : "l"(p))
 #define LOAD16_STREAM(r, p)                                                                                          \
   asm volatile("ld.global.nc.L1::no_allocate.L2::128B.v4.u32 {%0,%1,%2,%3},[%4];"                                            \

@@ -187,7 +187,10 @@ std::shared_ptr<backend::Gemm> Device::create_gemm(const backend::GemmDesc& desc
 }
 
 std::shared_ptr<backend::Sequence> Device::create_sequence(std::vector<backend::RecordedCall> calls) {
-  return fuse_experts(context(), std::move(calls));
+  std::string variant = fuse_experts(context(), calls);
+  if (const std::string products = fuse_products(context(), calls); !products.empty())
+    variant += (variant.empty() ? "" : ", ") + products;
+  return std::make_shared<backend::Sequence>(std::move(calls), std::move(variant));
 }
 
 }  // namespace ironcl::opencl

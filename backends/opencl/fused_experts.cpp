@@ -4,7 +4,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <span>
 
@@ -13,6 +12,7 @@
 #include "backends/opencl/forms/forms.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/operations.h"
+#include "backends/opencl/persistent.h"
 #include "backends/opencl/step.h"
 #include "backends/spans.h"
 
@@ -37,9 +37,6 @@ struct Form {
 };
 /// Few rows per expert by work-groups that have a tile each; more by teams that share one.
 constexpr Form kForms[] = {{8, 1, 512}, {16, 4, 2048}, {24, 4, 2048}};
-
-constexpr int kMeetings = 4;                                 ///< Of a launch.
-constexpr cl_int kWaits = 1 << 24, kWaitsOfTrial = 1 << 16;  ///< Some 0.5 us each.
 
 bool same(const backend::Span& a, const backend::Span& b) { return a.buffer == b.buffer && a.offset == b.offset; }
 
@@ -193,51 +190,24 @@ bool Layer::fits() const {
            combine.add == DType::f32 && combine.add_ld == hidden()));
 }
 
-class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
+class FusedExperts final : public PersistentLaunch {
  public:
-  /// Builds the kernel, and launches it once with no tokens. `calls`: those that it stands for, whose memory it
-  /// keeps.
   FusedExperts(ContextPtr context, const Layer& layer, std::vector<backend::RecordedCall> calls)
-      : context_(std::move(context)), calls_(std::move(calls)), form_(*layer.form(context_->features)) {
+      : PersistentLaunch(std::move(context), "a layer of experts", std::move(calls)),
+        form_(*layer.form(context_->features)) {
+    meetings_ = 4, tried_ = 4;
+    groups_ = form_.at_once() * context_->features.compute_units, items_ = form_.items();
     guarded("building a layer of experts", [&] {
       build(layer);
       bind_all(layer);
     });
   }
 
-  /// Whether the device ran all work-groups at once.
-  bool meets() {
-    const cl::CommandQueue queue(context_->context, context_->device);
-    bind<FusedExpertsArg::tokens>(kernel_, 0);
-    bind<FusedExpertsArg::waits>(kernel_, kWaitsOfTrial);
-    const auto items = static_cast<std::size_t>(form_.items());
-    std::array<cl_uint, 16> counters{};
-    queue.enqueueWriteBuffer(workspace_, CL_TRUE, 0, sizeof counters, counters.data());
-    queue.enqueueNDRangeKernel(kernel_, cl::NullRange, cl::NDRange(groups() * items), cl::NDRange(items));
-    queue.enqueueReadBuffer(workspace_, CL_TRUE, 0, sizeof counters, counters.data());
-    const bool met =
-        std::all_of(counters.begin(), counters.begin() + kMeetings, [&](cl_uint come) { return come == groups(); }) &&
-        counters[7] == 0;
-    counters.fill(0);
-    queue.enqueueWriteBuffer(workspace_, CL_TRUE, 0, sizeof counters, counters.data());
-    bind<FusedExpertsArg::tokens>(kernel_, tokens_);
-    bind<FusedExpertsArg::waits>(kernel_, kWaits);
-    return met;
-  }
-
-  std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue,
-                                          const backend::SequenceArgs& args) override {
-    return guarded("a layer of experts", [&]() -> std::shared_ptr<backend::Event> {
-      Launcher call(context_, queue, args.wait, args.wants_event);
-      const std::scoped_lock lock(context_->persistent.mutex);
-      context_->persistent.launches.begin(call);
-      call.launch(kernel_, static_cast<std::int64_t>(groups()), 1, form_.items());
-      return context_->persistent.launches.end(call);
-    });
-  }
-
  private:
-  std::size_t groups() const { return static_cast<std::size_t>(form_.at_once() * context_->features.compute_units); }
+  void bind_size(bool nothing, cl_int waits) override {
+    bind<FusedExpertsArg::tokens>(kernel_, nothing ? 0 : tokens_);
+    bind<FusedExpertsArg::waits>(kernel_, waits);
+  }
 
   void build(const Layer& layer) {
     const Features& f = context_->features;
@@ -283,7 +253,6 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
     const Size bytes = Size(96) + Size(layer.rows()) * (width + width / 32 + 4 * width + 4 * hidden) +
                        Size(tokens_) * (hidden + hidden / 32);
     workspace_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, static_cast<std::size_t>(bytes.bytes()));
-    bind<Arg::tokens>(kernel_, tokens_);
     bind<Arg::top_k>(kernel_, layer.route.top_k);
     bind<Arg::first_expert>(kernel_, layer.route.first_expert);
     bind<Arg::matrices>(kernel_, up.problem.matrices);
@@ -308,7 +277,6 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
     bind_span<Arg::y>(layer.combined.y, layer.combine.y);
     bind<Arg::ldy>(kernel_, layer.combine.y_ld);
     bind<Arg::workspace>(kernel_, workspace_);
-    bind<Arg::waits>(kernel_, kWaits);
     const std::int64_t lent = form_.teams > 1 ? 16 : layer.local_bytes(form_, tile_rows);
     bind<Arg::memory>(kernel_, cl::Local(static_cast<std::size_t>(lent)));
     cl_uint next = kCountOf<Arg>;
@@ -327,12 +295,8 @@ class FusedExperts final : public backend::Operation<backend::SequenceArgs> {
       bind_span<FusedAddWeightsArg::add_weights>(layer.combined.add_weights, DType::f32, next);
   }
 
-  ContextPtr context_;
-  std::vector<backend::RecordedCall> calls_;
   Form form_;
   std::int64_t tokens_ = 0;
-  cl::Kernel kernel_;
-  cl::Buffer workspace_;
 };
 
 /// What calls write. None is a sequence.
@@ -400,7 +364,7 @@ std::pair<const Operation*, const Args*> operation_at(const std::vector<backend:
 
 }  // namespace
 
-std::shared_ptr<backend::Sequence> fuse_experts(const ContextPtr& context, std::vector<backend::RecordedCall> calls) {
+std::string fuse_experts(const ContextPtr& context, std::vector<backend::RecordedCall>& calls) {
   std::string variant;
   for (std::size_t at = 0; context->features.ptx_sm_90 && at < calls.size(); ++at) {
     const auto [route, routed] = operation_at<DescribedRoute, backend::RouteArgs>(calls, at);
@@ -445,7 +409,7 @@ std::shared_ptr<backend::Sequence> fuse_experts(const ContextPtr& context, std::
     calls.erase(call_at(dropped), call_at(after_own));
     if (quantises && !routes) calls.erase(call_at(at));
   }
-  return std::make_shared<backend::Sequence>(std::move(calls), std::move(variant));
+  return variant;
 }
 
 }  // namespace ironcl::opencl

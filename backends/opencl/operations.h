@@ -50,8 +50,11 @@ class RunOperation final : public Described<Args, Desc> {
   Run run_;
 };
 
-/// A sequence, in which the calls of a layer of experts for few tokens are one launch where the device runs that
-/// (fused_experts.cpp).
-std::shared_ptr<backend::Sequence> fuse_experts(const ContextPtr& context, std::vector<backend::RecordedCall> calls);
+// Calls of a sequence that become one launch, where the device runs that; `calls` has it in their place. The name of
+// the launch's kernel; empty: there is none.
+/// A layer of experts for few tokens.
+std::string fuse_experts(const ContextPtr& context, std::vector<backend::RecordedCall>& calls);
+/// Products of few rows one after another.
+std::string fuse_products(const ContextPtr& context, std::vector<backend::RecordedCall>& calls);
 
 }  // namespace ironcl::opencl

@@ -184,7 +184,7 @@ typedef struct ironcl_combine_args {
 /* sequence: calls with fixed arguments, recorded once and submitted by one call, in their order. It keeps their
  * operations, weights and buffers. A plugin may run several calls as one. All calls of the sequence read what they
  * would one by one; after it, of what one call writes and a later one reads, only what the last call writes is
- * certain to be in memory. D of a layer of experts is within the layer's bound, the same bits on every call.
+ * certain to be in memory. A result of calls that run as one is within its bound, the same bits on every call.
  * op_info.variant: the kernel that runs several calls as one; empty: none. */
 typedef struct ironcl_sequence_desc {
   uint32_t struct_size;

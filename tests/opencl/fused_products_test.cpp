@@ -1,0 +1,166 @@
+// SPDX-License-Identifier: Apache-2.0
+// Products of a sequence in one launch (fused_products.cpp): D has the bits of the calls one by one, whatever is read
+// and written on the way; and which calls are not taken. Next door: repeats_test.cpp.
+#include "tests/opencl/harness.h"
+
+namespace ironcl::opencl::testing {
+namespace {
+
+using backend::DType;
+
+/// A product of a sequence. `reads`: the product before it whose D is its A, -1: it has an A of its own; `writes`:
+/// the one whose D it writes again, likewise.
+struct Listed {
+  Case c;
+  int reads = -1, writes = -1;
+};
+
+/// By the kernel that adds up the same parts of k in the same order.
+Listed listed(Case c, int reads = -1, int writes = -1) {
+  if (c.a_source == DType::none) c.a_source = DType::bf16;
+  const std::string tile_m = c.m <= 1 ? "1" : c.m <= 2 ? "2" : c.m <= 4 ? "4" : c.m <= 8 ? "8" : "16";
+  c.options = {{"variant", "gemm_mma_ring"},
+               {"tile_m", tile_m},
+               {"columns", "32"},
+               {"warps", "8"},
+               {"per_unit", "1"},
+               {"passes", "1"},
+               {"shares", c.m <= 8 ? "0" : "1"}};
+  return {c, reads, writes};
+}
+
+/// The calls of `list` on one queue.
+struct Calls {
+  std::vector<std::unique_ptr<Ready>> ready;
+  backend::Device& device;
+
+  Calls(backend::Device& on, const std::vector<Listed>& list) : device(on) {
+    for (const Listed& one : list) {
+      Ready& r = *ready.emplace_back(std::make_unique<Ready>(device, one.c));
+      if (one.reads >= 0) r.args.a = ready[static_cast<std::size_t>(one.reads)]->args.d;
+      if (one.writes >= 0) r.args.d = ready[static_cast<std::size_t>(one.writes)]->args.d;
+      r.args.d.written = true;
+      if (!r.data.bias.empty()) {
+        r.args.bias = {device.create_buffer(r.data.bias.size()), 0, r.data.bias.size()};
+        queue().write(r.args.bias, r.data.bias.data(), backend::HostSemantics::copied_before_return);
+      }
+      r.queue->finish();
+    }
+  }
+  backend::Queue& queue() { return *ready.front()->queue; }
+
+  /// What `run` leaves of every D, which it finds poisoned.
+  std::vector<std::vector<std::uint8_t>> left_by(const std::function<void()>& run) {
+    std::vector<std::vector<std::uint8_t>> all;
+    for (const auto& r : ready) {
+      all.emplace_back(r->args.d.size, std::uint8_t{0xff});
+      queue().write(r->args.d, all.back().data(), backend::HostSemantics::copied_before_return);
+    }
+    run();
+    for (std::size_t i = 0; i < all.size(); ++i) queue().read(ready[i]->args.d, all[i].data());
+    queue().finish();
+    return all;
+  }
+  std::vector<std::vector<std::uint8_t>> one_by_one() {
+    return left_by([&] {
+      for (const auto& r : ready) r->plan->enqueue(ready.front()->queue, r->args);
+    });
+  }
+  std::shared_ptr<backend::Sequence> sequence() {
+    std::vector<backend::RecordedCall> calls;
+    for (const auto& r : ready) calls.emplace_back(backend::Recorded<backend::GemmArgs>{r->plan, r->args});
+    return device.create_sequence(std::move(calls));
+  }
+};
+
+/// The devices that run it.
+std::vector<std::shared_ptr<backend::Device>> devices_of_rings() {
+  std::vector<std::shared_ptr<backend::Device>> all;
+  for (const auto& device : devices())
+    if (device->query("features", nullptr).find("\"ptx_sm_90\":true") != std::string::npos) all.push_back(device);
+  return all;
+}
+
+Case of(std::int64_t m, std::int64_t n, std::int64_t k) { return {.m = m, .n = n, .k = k, .d = DType::bf16}; }
+
+/// Fewer units of columns than multiprocessors and several to each, warps without K blocks, codes that are taken in
+/// parts, other rows; and D that later products read, and write again.
+const std::vector<std::vector<Listed>>& lists() {
+  static const std::vector<std::vector<Listed>> all = [] {
+    std::vector<std::vector<Listed>> lists;
+    for (const std::int64_t m : {1, 2, 3, 8, 13, 16})
+      lists.push_back({listed(of(m, 4096, 512)), listed(of(m, 8200, 4096), 0), listed(of(m, 4096, 8192)),
+                       listed(of(m, 300, 4096), 2), listed(of(m, 4096, 4096), 2, 0), listed(of(m, 130, 128)),
+                       listed(of(m, 4096, 12288)), listed(of(m, 512, 4096), 4)});
+    for (std::vector<Listed>& list : lists) list[1].c.lda = list[4].c.lda = 4096;
+    lists.push_back({listed(of(1, 640, 2048)), listed(of(16, 2048, 640)), listed(of(5, 640, 2048), 1)});
+    Case floats{.m = 4, .n = 1024, .k = 1024, .a_source = DType::f32, .a = DType::e5m2, .bias = DType::f32};
+    floats.lda = floats.ldd = 1028;
+    lists.push_back({listed(floats), listed(floats, 0), listed(floats, 1, 0)});
+    Case halfs{.m = 2, .n = 256, .k = 256, .a_source = DType::f16, .b = DType::e5m2, .d = DType::f16};
+    lists.emplace_back(70, listed(halfs));  // Two launches.
+    for (int i = 1; i < 70; ++i) lists.back()[static_cast<std::size_t>(i)].reads = i - 1;
+    return lists;
+  }();
+  return all;
+}
+
+TEST(OpenClFusedProducts, DHasTheBitsOfTheCallsOneByOne) {
+  if (devices_of_rings().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
+  for (const auto& device : devices_of_rings()) {
+    for (const std::vector<Listed>& list : lists()) {
+      Calls calls(*device, list);
+      const auto expected = calls.one_by_one();
+      const auto sequence = calls.sequence();
+      EXPECT_EQ(sequence->variant(), "fused_products") << list.front().c.line();
+      for (int turn = 0; turn < 20; ++turn) {
+        const auto left = calls.left_by([&] { sequence->enqueue(calls.ready.front()->queue, {}); });
+        for (std::size_t i = 0; i < left.size(); ++i)
+          ASSERT_TRUE(left[i] == expected[i]) << "turn " << turn << ", product " << i << ": " << list[i].c.line();
+      }
+    }
+  }
+}
+
+/// Launches that follow one another, of two sequences in turns, find what the one before left.
+TEST(OpenClFusedProducts, SequencesInTurnsKeepTheirBits) {
+  if (devices_of_rings().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
+  for (const auto& device : devices_of_rings()) {
+    Calls some(*device, lists()[3]), others(*device, lists()[0]);
+    const auto expected = some.one_by_one();
+    const auto first = some.sequence(), second = others.sequence();
+    for (int turn = 0; turn < 50; ++turn) {
+      const auto left = some.left_by([&] {
+        for (int i = 0; i < 3; ++i) {
+          first->enqueue(some.ready.front()->queue, {});
+          second->enqueue(others.ready.front()->queue, {});
+        }
+      });
+      ASSERT_TRUE(left == expected) << "turn " << turn;
+    }
+  }
+}
+
+/// A product by itself, and between products that one launch does not compute: those of more rows, of codes as A, of
+/// another type, and one whose caller asks for the codes that it makes.
+TEST(OpenClFusedProducts, OtherCallsStayWhatTheyWere) {
+  if (devices_of_rings().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
+  for (const auto& device : devices_of_rings()) {
+    Listed codes = listed(of(2, 256, 256)), many = listed(of(17, 256, 256)), halfs = listed(of(2, 256, 256));
+    codes.c.a_source = DType::none;
+    halfs.c.a_source = DType::f16;
+    many.c.options = codes.c.options = {};
+    const Listed few = listed(of(2, 256, 256));
+    Calls calls(*device, {few, codes, few, halfs, many, few, few});
+    backend::GemmArgs& shown = calls.ready[6]->args;
+    shown.a_quantized = {device->create_buffer(512), 0, 512};
+    shown.a_quantized_scale = {device->create_buffer(16), 0, 16};
+    const auto expected = calls.one_by_one();
+    const auto sequence = calls.sequence();
+    EXPECT_EQ(sequence->variant(), "");
+    EXPECT_TRUE(calls.left_by([&] { sequence->enqueue(calls.ready.front()->queue, {}); }) == expected);
+  }
+}
+
+}  // namespace
+}  // namespace ironcl::opencl::testing
