@@ -93,6 +93,7 @@ struct Settings {
   std::size_t flush_mib = 256;
   std::size_t layers = 0;          ///< Of a chain; 0: products by themselves.
   std::vector<std::string> texts;  ///< Of a chain: "FOLDER,key=value,...".
+  bool apart = false;              ///< A chain's products are launches of their own.
 };
 
 /// Operands on the host, of the most rows: the same B beside codes and beside floats.
@@ -219,8 +220,9 @@ struct Text {
   std::shared_ptr<backend::Device> device;
   backend::Options options;
   std::vector<std::shared_ptr<backend::Gemm>> plans{};
-  std::vector<backend::GemmArgs> calls{};  ///< Of a layer's shapes, then the next one's.
-  std::vector<double> times{};             ///< Microseconds a layer.
+  std::vector<backend::RecordedCall> calls{};  ///< Of a layer's shapes, then the next one's.
+  std::shared_ptr<backend::Sequence> sequence{};
+  std::vector<double> times{};  ///< Microseconds a layer.
   double worst = 0;
   bool pass = true;
 };
@@ -285,13 +287,21 @@ bool chain(Run& run, const Settings& s, const opencl::Config& config, std::int64
     shape.all_of_d = run.upload(std::vector(shape.behind_d() + (4U << 20U), std::byte{0xff}));
     for (std::size_t i = 0; i < s.layers; ++i) shape.layers.push_back({run, shape.operands});
   }
-  const auto enqueue = [&](Text& text, std::size_t call) {
-    text.plans[call % shapes.size()]->enqueue(run.queue, text.calls[call]);
+  const auto run_all = [&](Text& text) {
+    backend::SequenceArgs args;
+    args.wants_event = false;
+    text.sequence->enqueue(run.queue, args);
+    run.queue->finish();
+  };
+  const auto poison = [&](const Shape& shape) {
+    const std::vector<std::byte> bytes(shape.all_of_d.size, std::byte{0xff});
+    run.queue->write(shape.all_of_d, bytes.data(), backend::HostSemantics::copied_before_return);
   };
   for (Text& text : texts) {
     for (Shape& shape : shapes) {
       shape.desc.options = text.options;
       text.plans.push_back(text.device->create_gemm(shape.desc));
+      poison(shape);
     }
     for (std::size_t call = 0; call < s.layers * shapes.size(); ++call) {
       const std::size_t i = call % shapes.size();
@@ -300,12 +310,14 @@ bool chain(Run& run, const Settings& s, const opencl::Config& config, std::int64
       args.weights = shapes[i].layers[call / shapes.size()].for_plan(text.plans[i], shapes[i].desc);
       args.a = shapes[i].a;
       args.d = shapes[i].d();
-      args.wants_event = false;
-      text.calls.push_back(std::move(args));
+      args.d.written = true;
+      text.calls.emplace_back(backend::Recorded<backend::GemmArgs>{text.plans[i], std::move(args)});
     }
+    text.sequence =
+        s.apart ? std::make_shared<backend::Sequence>(text.calls) : text.device->create_sequence(text.calls);
+    run_all(text);
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       const Shape& shape = shapes[i];
-      enqueue(text, i);
       const backend::GemmInfo info = text.plans[i]->info();
       const layer::Check check =
           layer::check(layer::expect(shape.desc, shape.operands.of(shape.desc), kRowsChecked), run.read(shape.d()), 0,
@@ -317,19 +329,19 @@ bool chain(Run& run, const Settings& s, const opencl::Config& config, std::int64
   for (int round = 0; round <= s.runs; ++round)
     for (Text& text : texts) {
       const auto start = std::chrono::steady_clock::now();
-      for (std::size_t call = 0; call < text.calls.size(); ++call) enqueue(text, call);
-      run.queue->finish();
+      run_all(text);
       const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
       if (round > 0) text.times.push_back(took.count() / static_cast<double>(s.layers));
     }
   bool pass = true;
   for (Text& text : texts) {
-    fmt::print("{:>5} {:>8.1f} {:>8.1f}  {:.3f} {}  {}\n", m, median(text.times),
-               *std::ranges::min_element(text.times), text.worst, text.pass ? "pass" : "FAIL", text.said);
+    fmt::print("{:>5} {:>8.1f} {:>8.1f}  {:.3f} {}  {} {}\n", m, median(text.times),
+               *std::ranges::min_element(text.times), text.worst, text.pass ? "pass" : "FAIL",
+               text.sequence->variant(), text.said);
     for (std::size_t i = 0; i < shapes.size(); ++i) {
-      const std::vector<std::byte> poison(shapes[i].all_of_d.size, std::byte{0xff});
-      run.queue->write(shapes[i].all_of_d, poison.data(), backend::HostSemantics::copied_before_return);
-      enqueue(text, i);
+      poison(shapes[i]);
+      auto& call = std::get<backend::Recorded<backend::GemmArgs>>(text.calls[i]);
+      call.operation->enqueue(run.queue, call.args);
       if (const std::string left = left_behind(run, shapes[i]); !left.empty()) fmt::print("      {}\n", left);
     }
     std::fflush(stdout);
@@ -364,6 +376,7 @@ int main(int argc, char** argv) try {
   app.add_option("--text", s.texts,
                  "of --chain: FOLDER,key=value,...: .cl files in place of those built in, options;"
                  " may be repeated");
+  app.add_flag("--apart", s.apart, "of --chain: a launch for each product, where a sequence has one for several");
   app.add_option("--shape", shapes, "NxK")->delimiter(',');
   CLI11_PARSE(app, argc, argv);
   if (const auto one = numerics::parse_accuracy(accuracy)) s.classes = {*one};

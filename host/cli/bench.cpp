@@ -119,19 +119,30 @@ std::string line(const std::vector<std::string_view>& keys, const std::vector<st
   return line;
 }
 
-/// Times a sequence of `layers` times what `record` adds, each of `bytes`, and one wait, into the row of a chain.
-void time_chain(const Device& device, const std::function<void(SequenceDesc&)>& record, std::size_t layers,
-                double bytes, const BenchSettings& settings, BenchRow& row) {
-  SequenceDesc calls;
-  for (std::size_t at = 0; at < layers; ++at) record(calls);
-  const Sequence sequence(device, calls);
-  Queue queue(device);
+/// `layers` times what `record` adds, submitted by one call.
+struct Chain {
+  Sequence sequence;
+  Queue queue;
+
+  Chain(const Device& device, const std::function<void(SequenceDesc&)>& record, std::size_t layers) : queue(device) {
+    SequenceDesc calls;
+    for (std::size_t at = 0; at < layers; ++at) record(calls);
+    sequence = {device, calls};
+  }
+  void run() {
+    queue.submit(sequence, {});
+    queue.finish();
+  }
+};
+
+/// Times a chain and one wait, of layers of `bytes` each, into its row.
+void time_chain(Chain& chain, std::size_t layers, double bytes, const BenchSettings& settings, BenchRow& row) {
   std::vector<double> enqueueing;  // Until the last kernel was enqueued.
   const auto run = [&] {
     const double start = report::now_ns();
-    queue.submit(sequence, {});
+    chain.queue.submit(chain.sequence, {});
     enqueueing.push_back(report::now_ns() - start);
-    queue.finish();
+    chain.queue.finish();
     layer::Timing timing;
     timing.host_ns = report::now_ns() - start;
     return timing;
@@ -144,6 +155,8 @@ void time_chain(const Device& device, const std::function<void(SequenceDesc&)>& 
   row["layer_ns"] = timed.host.median / count;
   row["enqueue_ns"] = tuning::summarize(enqueueing).median / count;
   row["layers"] = static_cast<std::int64_t>(layers);
+  // The kernel that runs several of the calls as one.
+  if (const std::string variant = chain.sequence.info().variant; !variant.empty()) row["variants"] = variant;
 }
 
 }  // namespace
@@ -243,32 +256,39 @@ const BenchColumns kChainColumns = {
 void bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
                  std::size_t layers, const BenchSettings& settings, BenchTable& table) {
   table.attempt({{"device", device.uri()}, {"m", rows}}, [&](BenchRow& row) {
-    std::vector<layer::Execution> chain;
-    layer::Check worst;
-    worst.pass = true;
+    std::vector<layer::Execution> calls;
+    std::vector<layer::MadeOperands> operands;
+    std::vector<report::Problem> problems;
     double bytes = 0;
     std::string variants;
     for (const MeasuredLayer& product : products) {
       report::Problem problem = product.problem;
       problem.m = rows;
-      const layer::MadeOperands operands = layer::make_operands(problem, settings.seed + chain.size());
-      chain.emplace_back(device, problem, operands, layer::ExecutionSettings{.copies = layers});
-      layer::Check check = chain.back().check(layer::expect(problem, operands, settings.check_rows));
-      if (!check.pass) check.why = fmt::format("{}: {}", report::to_line(problem), check.why);
+      operands.push_back(layer::make_operands(problem, settings.seed + calls.size()));
+      calls.emplace_back(device, problem, operands.back(), layer::ExecutionSettings{.copies = layers});
+      bytes += tuning::least_bytes_of(problem);
+      variants += (variants.empty() ? "" : ", ") + std::string(calls.back().plan().info().variant);
+      problems.push_back(problem);
+    }
+    row["variants"] = variants;
+    Chain chain(
+        device,
+        [&](SequenceDesc& into) {
+          for (layer::Execution& call : calls) call.record(into);
+        },
+        layers);
+    layer::Check worst;
+    worst.pass = true;
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      layer::Check check =
+          calls[i].check(layer::expect(problems[i], operands[i], settings.check_rows), [&] { chain.run(); });
+      if (!check.pass) check.why = fmt::format("{}: {}", report::to_line(problems[i]), check.why);
       const double error = check.comparison.max_error_over_bound;
       if (worst.pass && (!check.pass || error > worst.comparison.max_error_over_bound)) worst = std::move(check);
-      bytes += tuning::least_bytes_of(problem);
-      variants += (variants.empty() ? "" : ", ") + std::string(chain.back().plan().info().variant);
     }
     add_check(row, worst);
-    time_chain(
-        device,
-        [&](SequenceDesc& calls) {
-          for (layer::Execution& product : chain) product.record(calls);
-        },
-        layers, bytes, settings, row);
+    time_chain(chain, layers, bytes, settings, row);
     row["products"] = static_cast<std::int64_t>(products.size());
-    row["variants"] = variants;
   });
 }
 
@@ -299,12 +319,13 @@ void bench_mlp(const Device& device, const MeasuredLayer& gate_up, const Measure
         },
         rows, brought);
     layer::Execution call(device, runner, rows, brought);
-    add_check(row, call.check(layer::expect(std::move(oracle), runner.graph(), settings.check_rows)));
     const std::vector<layer::PlanInfo> plans = runner.plans();
     row["variants"] = plans[0].variant + ", " + plans[1].variant;
-    time_chain(
-        device, [&](SequenceDesc& calls) { call.record(calls); }, layers,
-        tuning::least_bytes_of(both) + tuning::least_bytes_of(down), settings, row);
+    Chain chain(
+        device, [&](SequenceDesc& calls) { call.record(calls); }, layers);
+    const auto run = [&] { chain.run(); };
+    add_check(row, call.check(layer::expect(std::move(oracle), runner.graph(), settings.check_rows), run));
+    time_chain(chain, layers, tuning::least_bytes_of(both) + tuning::least_bytes_of(down), settings, row);
   });
 }
 

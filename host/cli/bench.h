@@ -73,7 +73,7 @@ void add_check(BenchRow& row, const layer::Check& check);
 void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, double copy_bytes_per_second);
 
 /// The products of `layers` layers, each with a copy of the weights, so that none come from a cache: recorded, and
-/// submitted by one call, as a decode step runs them; each is checked first.
+/// submitted by one call, as a decode step runs them; what that left of each is checked first.
 void bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
                  std::size_t layers, const BenchSettings& settings, BenchTable& table);
 
