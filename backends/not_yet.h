@@ -6,7 +6,6 @@
 
 #include <cassert>
 #include <optional>
-#include <string>
 #include <string_view>
 
 #include "backends/interface.h"

@@ -2,12 +2,6 @@
 // Work of a step from block sizes and rates.
 #include "backends/ironwood/cost.h"
 
-#include <algorithm>
-#include <vector>
-
-#include "backends/ironwood/program.h"
-#include "backends/numerics/checked.h"
-
 namespace ironcl::ironwood {
 namespace {
 

@@ -2,17 +2,12 @@
 // Names of streams are the kernel's: a2a_s (tokens to experts), a2a_g (rows back).
 #include "backends/ironwood/fused_experts.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <boost/describe.hpp>
 #include <boost/json.hpp>
 #include <limits>
-#include <numeric>
 
 #include "backends/ironwood/cost.h"
 #include "backends/ironwood/model_report.h"
-#include "backends/numerics/checked.h"
 
 namespace ironcl::ironwood {
 

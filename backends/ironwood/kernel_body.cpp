@@ -2,17 +2,12 @@
 // The arithmetic of a step, on tiles in the modelled VMEM.
 #include "backends/ironwood/kernel_body.h"
 
-#include <algorithm>
-#include <array>
 #include <cstring>
-#include <optional>
 
 #include "backends/ironwood/cost.h"
 #include "backends/ironwood/microkernel.h"
 #include "backends/ironwood/program.h"
 #include "backends/numerics/casts.h"
-#include "backends/numerics/checked.h"
-#include "backends/numerics/quantize.h"
 
 namespace ironcl::ironwood {
 namespace {

@@ -2,14 +2,10 @@
 // Buffers and weights in host memory.
 #include "backends/ironwood/memory.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
-#include <new>
 
 #include "backends/ironwood/problem.h"
 #include "backends/numerics/casts.h"
-#include "backends/numerics/checked.h"
 
 namespace ironcl::ironwood {
 

@@ -2,13 +2,8 @@
 // JSON of a modelled run, and its timeline as Chrome trace events.
 #include "backends/ironwood/model_report.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <boost/describe.hpp>
 #include <boost/json.hpp>
-#include <numeric>
-#include <vector>
 
 #include "backends/ironwood/cost.h"
 #include "backends/ironwood/operations.h"

@@ -2,10 +2,6 @@
 // The step order of pipeline.h.
 #include "backends/ironwood/pipeline.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-
 #include "backends/interface.h"
 
 namespace ironcl::ironwood {

@@ -2,15 +2,8 @@
 // Choosing blocks, and the rules that a choice must keep.
 #include "backends/ironwood/plan.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <numeric>
-#include <utility>
-
 #include "backends/ironwood/cost.h"
 #include "backends/ironwood/program.h"
-#include "backends/numerics/checked.h"
 
 namespace ironcl::ironwood {
 namespace {

@@ -2,11 +2,7 @@
 // Which problems the kernels take, each refusal with what would be accepted.
 #include "backends/ironwood/problem.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <array>
-#include <utility>
 
 #include "backends/not_yet.h"
 

@@ -2,12 +2,6 @@
 // The arrays and inputs of a plan's program, and running it.
 #include "backends/ironwood/program.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <string>
-#include <utility>
-
 #include "backends/ironwood/cost.h"
 
 namespace ironcl::ironwood {

@@ -2,7 +2,6 @@
 // In-order queues that run their commands at once.
 #include "backends/ironwood/queue.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <new>

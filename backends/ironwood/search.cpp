@@ -2,7 +2,6 @@
 // The search space is every block size that splits a dimension into equal parts, and powers of two.
 #include "backends/ironwood/search.h"
 
-#include <algorithm>
 #include <boost/json.hpp>
 #include <set>
 #include <tuple>
@@ -10,7 +9,6 @@
 #include "backends/ironwood/cost.h"
 #include "backends/ironwood/model_report.h"
 #include "backends/ironwood/program.h"
-#include "backends/numerics/checked.h"
 
 namespace ironcl::ironwood {
 namespace {

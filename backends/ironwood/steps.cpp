@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantise, route, activate and combine on buffers of the host.
-#include <fmt/format.h>
 
 #include <algorithm>
 #include <cstring>
@@ -13,7 +12,6 @@
 #include "backends/ironwood/program.h"
 #include "backends/ironwood/queue.h"
 #include "backends/numerics/casts.h"
-#include "backends/numerics/checked.h"
 #include "backends/numerics/experts.h"
 #include "backends/numerics/quantize.h"
 

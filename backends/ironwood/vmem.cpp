@@ -2,8 +2,6 @@
 // The VMEM of a plan: what its program allocates, and what the published formula says.
 #include "backends/ironwood/cost.h"
 
-#include <fmt/format.h>
-
 #include <algorithm>
 #include <limits>
 

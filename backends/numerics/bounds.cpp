@@ -2,14 +2,10 @@
 // The bound of an element, and the walk over two results that applies it.
 #include "backends/numerics/bounds.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstddef>
 #include <limits>
-#include <stdexcept>
 #include <string>
 
-#include "backends/numerics/checked.h"
 #include "backends/numerics/collector.h"
 
 namespace ironcl::numerics {

@@ -2,11 +2,9 @@
 // The steps between the products of a layer of experts in f64, and their bounds.
 #include "backends/numerics/experts_oracle.h"
 
-#include <algorithm>
 #include <cmath>
 #include <cstdio>
 #include <limits>
-#include <stdexcept>
 
 namespace ironcl::numerics {
 namespace {

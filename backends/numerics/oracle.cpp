@@ -2,18 +2,13 @@
 // The f64 oracle: blocks of D, each a sum over stretches of k in which no scale changes. Inner loop: oracle_tile.h.
 #include "backends/numerics/oracle.h"
 
-#include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <cstddef>
 #include <future>
-#include <numeric>
-#include <stdexcept>
 #include <string>
 #include <thread>
 
 #include "backends/numerics/casts.h"
-#include "backends/numerics/checked.h"
 #include "backends/numerics/oracle_tile.h"
 
 namespace ironcl::numerics {

@@ -2,16 +2,13 @@
 // The quantiser, a band of group_rows rows at a time: largest magnitudes, scales, codes.
 #include "backends/numerics/quantize.h"
 
-#include <algorithm>
 #include <bit>
 #include <cmath>
 #include <limits>
-#include <stdexcept>
 #include <string>
 #include <vector>
 
 #include "backends/numerics/casts.h"
-#include "backends/numerics/checked.h"
 #include "backends/numerics/clones.h"
 
 namespace ironcl::numerics {

@@ -2,7 +2,6 @@
 // Finds the devices of all platforms. Next door: device.cpp (one device).
 #include "backends/opencl/backend.h"
 
-#include <algorithm>
 #include <mutex>
 
 #include "backends/opencl/device.h"

@@ -1,14 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/ceilings.h"
 
-#include <algorithm>
 #include <bit>
-#include <cstddef>
-#include <cstdint>
-#include <vector>
 
 #include "backends/opencl/arguments.h"
-#include "backends/opencl/step.h"
 
 namespace ironcl::opencl {
 namespace {

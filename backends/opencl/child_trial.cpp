@@ -9,7 +9,6 @@
 #include <cerrno>
 #include <chrono>
 #include <cstring>
-#include <optional>
 
 #include "backends/opencl/device.h"
 #include "backends/opencl/matrix_unit.h"

@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/matrix_unit.h"
 
-#include <algorithm>
 #include <cerrno>
-#include <chrono>
-#include <cstdint>
 #include <cstring>
 
 #if defined(__x86_64__) && defined(__linux__)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/objects.h"
 
-#include <algorithm>
 #include <iterator>
 #include <thread>
 

@@ -1,14 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/probe.h"
 
-#include <algorithm>
 #include <bit>
 #include <boost/describe.hpp>
 #include <boost/json.hpp>
 #include <cmath>
-#include <functional>
-#include <utility>
-#include <vector>
 
 #include "backends/numerics/casts.h"
 #include "backends/opencl/arguments.h"

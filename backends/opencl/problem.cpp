@@ -1,10 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/problem.h"
 
-#include <algorithm>
 #include <cmath>
-#include <numeric>
-#include <utility>
 
 #include "backends/words.h"
 

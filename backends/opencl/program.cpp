@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/program.h"
 
-#include <chrono>
-
 #include "backends/opencl/sources.h"
 
 namespace ironcl::opencl {

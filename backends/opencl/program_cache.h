@@ -2,7 +2,6 @@
 // Built programs on disk, shared by processes that take turns: the only files that a backend touches.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>

@@ -3,12 +3,7 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
-#include <boost/json.hpp>
-#include <stdexcept>
-
 #include "backends/not_yet.h"
-#include "backends/opencl/elements.h"
 #include "backends/opencl/tuned.h"
 #include "backends/words.h"
 

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/step.h"
 
-#include <algorithm>
 #include <bit>
 #include <climits>
 

@@ -7,7 +7,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include "backends/numerics/size.h"
 #include "backends/opencl/launcher.h"

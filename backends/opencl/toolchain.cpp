@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/toolchain.h"
 
-#include <stdexcept>
-
 namespace ironcl::opencl {
 namespace {
 

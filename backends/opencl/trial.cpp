@@ -3,11 +3,6 @@
 
 #include <unistd.h>
 
-#include <algorithm>
-#include <map>
-#include <mutex>
-
-#include "backends/numerics/bounds.h"
 #include "backends/numerics/casts.h"
 #include "backends/opencl/gemm.h"
 

@@ -1,9 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "backends/opencl/tuned.h"
 
-#include <algorithm>
 #include <boost/regex.hpp>
-#include <stdexcept>
 
 namespace ironcl::opencl {
 namespace {

@@ -3,7 +3,6 @@
 
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <boost/algorithm/string/case_conv.hpp>
 #include <boost/json.hpp>
 

@@ -4,13 +4,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <memory>
-#include <utility>
 
 #include "backends/numerics/casts.h"
 

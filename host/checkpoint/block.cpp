@@ -5,9 +5,6 @@
 #include <array>
 #include <cmath>
 
-#include "backends/numerics/casts.h"
-#include "host/checkpoint/names.h"
-
 namespace ironcl::checkpoint {
 namespace {
 

@@ -2,7 +2,6 @@
 // One linear layer out of its parts.
 #include "host/checkpoint/layer_builder.h"
 
-#include "backends/numerics/casts.h"
 #include "host/checkpoint/block.h"
 #include "host/checkpoint/stacked.h"
 

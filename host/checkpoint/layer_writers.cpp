@@ -2,7 +2,6 @@
 // What tools write beside a layer about how it was quantised.
 #include "host/checkpoint/layer_writers.h"
 
-#include "backends/numerics/casts.h"
 #include "host/checkpoint/json_input.h"
 
 namespace ironcl::checkpoint {

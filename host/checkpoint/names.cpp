@@ -7,9 +7,7 @@
 
 #include <algorithm>
 #include <boost/regex.hpp>
-#include <cstring>
 #include <mutex>
-#include <stdexcept>
 #include <utility>
 
 #include "backends/words.h"

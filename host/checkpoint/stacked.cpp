@@ -3,7 +3,6 @@
 #include "host/checkpoint/stacked.h"
 
 #include "host/checkpoint/block.h"
-#include "host/checkpoint/names.h"
 
 namespace ironcl::checkpoint {
 namespace {

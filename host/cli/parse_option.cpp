@@ -2,7 +2,6 @@
 // Shared options, and option texts as values.
 #include "host/cli/parse_option.h"
 
-#include <algorithm>
 #include <cmath>
 #include <iterator>
 
@@ -10,7 +9,6 @@
 #include "host/checkpoint/matrix.h"
 #include "host/cli/command.h"
 #include "host/report/file.h"
-#include "host/report/json.h"
 #include "host/report/print.h"
 #include "host/report/problem.h"
 

@@ -2,7 +2,6 @@
 // The matrices of a layer of experts: as a checkpoint has them, and one after another.
 #include "host/layer/experts_source.h"
 
-#include "backends/numerics/casts.h"
 #include "host/layer/layer_problem.h"
 
 namespace ironcl::layer {

@@ -2,7 +2,6 @@
 // Writing lists down, and finding what of a list a call runs.
 #include "host/layer/graph.h"
 
-#include "backends/numerics/casts.h"
 #include "host/layer/operands.h"
 
 namespace ironcl::layer {

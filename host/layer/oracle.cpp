@@ -6,8 +6,6 @@
 #include <limits>
 
 #include "backends/numerics/experts_oracle.h"
-#include "backends/numerics/operand.h"
-#include "backends/numerics/quantize.h"
 
 namespace ironcl::layer {
 namespace {

@@ -4,7 +4,6 @@
 
 #include <boost/hana/functional/overload.hpp>
 
-#include "backends/numerics/casts.h"
 #include "host/layer/operands.h"
 
 namespace ironcl::layer {

@@ -4,9 +4,7 @@
 #include <cmath>
 
 #include "backends/numerics/casts.h"
-#include "backends/numerics/quantize.h"
 #include "backends/words.h"
-#include "host/checkpoint/folder.h"
 
 namespace ironcl::quantize {
 namespace {

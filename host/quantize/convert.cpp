@@ -10,9 +10,7 @@
 #include <thread>
 
 #include "backends/numerics/casts.h"
-#include "backends/numerics/quantize.h"
 #include "host/checkpoint/json_input.h"
-#include "host/checkpoint/names.h"
 #include "host/report/json.h"
 #include "host/report/units.h"
 

@@ -3,7 +3,6 @@
 // given, an environment variable (docs/environment.md).
 #include <dlfcn.h>
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>

@@ -12,7 +12,6 @@
 #include <map>
 #include <mutex>
 #include <new>
-#include <optional>
 #include <thread>
 
 #include "partition.hpp"
