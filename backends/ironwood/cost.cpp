@@ -53,7 +53,7 @@ double estimate_grouped_ns(const Plan& plan) {
   const std::vector<MatrixRows> dealt = deal_rows(p.grouping, p.m, plan.matrix_rows);
   const Grid grid = plan.grid(p.rows());
   const auto no = static_cast<double>(grid[1]), ni = static_cast<double>(grid[2]);
-  const double weights = static_cast<double>(p.n) * static_cast<double>(p.k) * numerics::size_of(p.w());
+  const double weights = 1.0 * p.n * p.k * numerics::size_of(p.w());
   double compute_ns = 0, rows = 0, weight_reads = 0;
   std::int64_t last = -1;
   for (const Visit& visit : visits_of(plan, dealt, p.rows())) {
@@ -65,8 +65,8 @@ double estimate_grouped_ns(const Plan& plan) {
     if (ni > 1 || visit.matrix != last) weight_reads += 1;
     last = visit.matrix;
   }
-  const double x_bytes = no * rows * static_cast<double>(p.k) * numerics::size_of(p.x());
-  const double out_bytes = rows * static_cast<double>(p.n) * numerics::size_of(p.d);
+  const double x_bytes = no * rows * p.k * numerics::size_of(p.x());
+  const double out_bytes = rows * p.n * numerics::size_of(p.d);
   const double transfer_ns = (weight_reads * weights + x_bytes + out_bytes) / plan.machine.hbm_bytes_per_ns();
   return plan.machine.assume.launch_ns + std::max(compute_ns, transfer_ns);
 }
@@ -98,14 +98,12 @@ Work step_work(const Plan& plan, std::int64_t rows, bool quantizes, bool stores)
   Work work;
   work.mxu_ns = along_k * along_n * dot_ns(plan.machine, left, right, rows, dot.cols, dot.depth);
 
-  const double outputs = static_cast<double>(rows) * static_cast<double>(blocks.o);
+  const double outputs = 1.0 * rows * blocks.o;
   double operations = 0;
-  if (quantizes) {
-    operations += static_cast<double>(rows) * static_cast<double>(blocks.i) * assume.vpu_ops_per_quantised_element;
-  }
+  if (quantizes) operations += 1.0 * rows * blocks.i * assume.vpu_ops_per_quantised_element;
   if (mxu_type(plan.machine, left, right) == DType::bf16) {
     const auto widened = [&](DType type, std::int64_t of_rows) {
-      return type == DType::i8 ? static_cast<double>(of_rows) * static_cast<double>(blocks.i) : 0.0;
+      return type == DType::i8 ? 1.0 * of_rows * blocks.i : 0.0;
     };
     operations += (widened(left, rows) + widened(right, blocks.o)) * assume.vpu_ops_per_widened_element;
   }
@@ -113,8 +111,7 @@ Work step_work(const Plan& plan, std::int64_t rows, bool quantizes, bool stores)
   double scales = (plan.problem.scaled_x() ? 1 : 0) + (plan.problem.scaled_w() ? 1 : 0);
   const bool dequantizes = dequantizes_first(plan);
   if (dequantizes) {  // The weights are widened and scaled, the sums only added.
-    operations +=
-        static_cast<double>(blocks.o) * static_cast<double>(blocks.i) * (assume.vpu_ops_per_widened_element + 1);
+    operations += 1.0 * blocks.o * blocks.i * (assume.vpu_ops_per_widened_element + 1);
     scales = 0;
   }
   if (plan.problem.group < plan.problem.k && !dequantizes) {
@@ -141,24 +138,21 @@ double estimate_ns(const Plan& plan, std::int64_t m) {
   const Grid grid = plan.grid(m);
   const auto nb = static_cast<double>(grid[0]), no = static_cast<double>(grid[1]), ni = static_cast<double>(grid[2]);
   const KernelBlocks& k = plan.blocks;
-  const auto area = [](std::int64_t a, std::int64_t b, std::uint32_t bytes) {
-    return static_cast<double>(a) * static_cast<double>(b) * bytes;
-  };
+  // Bytes of a tile of x, of w and of out.
+  const double x = 1.0 * k.b * k.i * numerics::size_of(plan.problem.x());
+  const double w = 1.0 * k.o * k.i * numerics::size_of(plan.problem.w());
+  const double out = 1.0 * k.b * k.o * numerics::size_of(plan.problem.d);
   // The closed forms of the fetch counts: x (b, i), w (o, i), out (b, o), i fastest.
   const double x_fetches = ni > 1 ? nb * no * ni : nb;
   const double w_fetches = no > 1 ? nb * no * ni : ni > 1 ? nb * ni : 1;
-  const double bytes = x_fetches * area(k.b, k.i, numerics::size_of(plan.problem.x())) +
-                       w_fetches * area(k.o, k.i, numerics::size_of(plan.problem.w())) +
-                       nb * no * area(k.b, k.o, numerics::size_of(plan.problem.d));
+  const double bytes = x_fetches * x + w_fetches * w + nb * no * out;
   const Work inner = step_work(plan, k.b, plan.problem.quantizes_x() && !plan.save_x_q, false);
   const Work last = step_work(plan, k.b, plan.problem.quantizes_x(), true);
   const double compute_ns =
       nb * no * ((ni - 1) * std::max(inner.mxu_ns, inner.vpu_ns) + std::max(last.mxu_ns, last.vpu_ns));
   const double transfer_ns = bytes / plan.machine.hbm_bytes_per_ns();
-  const double first =
-      (area(k.b, k.i, numerics::size_of(plan.problem.x())) + area(k.o, k.i, numerics::size_of(plan.problem.w()))) /
-      plan.machine.hbm_bytes_per_ns();
-  const double last_store = area(k.b, k.o, numerics::size_of(plan.problem.d)) / plan.machine.hbm_bytes_per_ns();
+  const double first = (x + w) / plan.machine.hbm_bytes_per_ns();
+  const double last_store = out / plan.machine.hbm_bytes_per_ns();
   const double overlapped = std::max(compute_ns, transfer_ns - first - last_store);
   return plan.machine.assume.launch_ns + nb * no * ni * plan.machine.assume.step_overhead_ns +
          (plan.buffers > 1 ? first + overlapped + last_store : compute_ns + transfer_ns);

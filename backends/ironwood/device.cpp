@@ -29,14 +29,10 @@ namespace {
 std::optional<Refusal> problem_for(const GemmDesc& desc, const Machine& machine, Problem* problem) {
   if (auto refusal = read_problem(desc, problem)) return refusal;
   const Problem& p = *problem;
-  const auto bytes = [](std::int64_t rows, std::int64_t cols, std::uint32_t element) {
-    return static_cast<double>(rows) * static_cast<double>(cols) * element;
-  };
-  const std::int64_t x_rows = p.a_rows != 0 ? p.a_rows : p.rows();
-  const double needed =
-      bytes(x_rows, p.lda, numerics::size_of(p.x())) +
-      bytes(p.n, p.k, numerics::size_of(p.w())) * static_cast<double>(std::max<std::int64_t>(p.matrices, 1)) +
-      bytes(p.rows(), p.ldd, numerics::size_of(p.d));
+  const std::int64_t x_rows = p.a_rows != 0 ? p.a_rows : p.rows(), matrices = std::max<std::int64_t>(p.matrices, 1);
+  const double needed = 1.0 * x_rows * p.lda * numerics::size_of(p.x()) +
+                        1.0 * matrices * p.n * p.k * numerics::size_of(p.w()) +
+                        1.0 * p.rows() * p.ldd * numerics::size_of(p.d);
   if (needed > machine.tpu->hbm_bytes) {
     return Refusal(backend::Reason::device_memory,
                    "operands of {:.3g} bytes; one TensorCore of {} has {:.3g} bytes of HBM", needed,
@@ -61,8 +57,7 @@ Plan plan_to_model(const GemmDesc& desc) {
   if (const auto refusal = plan_for(desc, &plan)) throw Error(Status::unsupported, refusal->text);
   const Grid grid = plan.grid(plan.problem.rows());
   // Of a grouped problem at most a visit more for each matrix than it has tiles of rows.
-  const double visits = static_cast<double>(grid[0]) + static_cast<double>(plan.problem.matrices);
-  const double steps = visits * static_cast<double>(grid[1]) * static_cast<double>(grid[2]);
+  const double steps = 1.0 * (grid[0] + plan.problem.matrices) * grid[1] * grid[2];
   if (steps > kMostSteps) {
     throw Error(Status::unsupported,
                 "ironwood: a schedule of {:.3g} steps; up to {:.3g} are modelled, take larger kernel_blocks", steps,

@@ -187,13 +187,11 @@ class FusedKernel {
     const auto dots = static_cast<double>(ceil_div(region.cols, depth));
     Work work;
     work.mxu_ns = dots * dot_ns(machine, kTokens, layer_.w, rows, region.rows, depth);
-    double operations = static_cast<double>(rows) * static_cast<double>(region.rows) * dots * (layer_.scaled ? 2 : 1);
-    if (layer_.w == DType::i8) {
-      operations += static_cast<double>(region.rows) * static_cast<double>(region.cols) *
-                    machine.assume.vpu_ops_per_widened_element;
-    }
+    double operations = dots * rows * region.rows * (layer_.scaled ? 2 : 1);
+    if (layer_.w == DType::i8)
+      operations += 1.0 * region.rows * region.cols * machine.assume.vpu_ops_per_widened_element;
     // silu(gate) * up is made again for every tile of down: a clamp-free sigmoid is taken as four operations.
-    if (tile.down) operations += 6.0 * static_cast<double>(rows) * static_cast<double>(region.cols);
+    if (tile.down) operations += 6.0 * rows * region.cols;
     work.vpu_ns = operations / machine.vpu_ops_per_s() * 1e9;
     return work;
   }
@@ -367,9 +365,8 @@ json::object report(const FusedLayer& layer, const FusedTotals& totals) {
         "first",
         layer.group)));
   }
-  const double size = static_cast<double>(layer.hidden) * static_cast<double>(layer.intermediate);
-  json::object report =
-      report_core(layer.machine, kTokens, layer.w, 6.0 * static_cast<double>(totals.rows) * size, totals.core);
+  const double flops = 6.0 * totals.rows * layer.hidden * layer.intermediate;
+  json::object report = report_core(layer.machine, kTokens, layer.w, flops, totals.core);
   const json::value counts = json::value_from(totals);
   report.insert(counts.as_object().begin(), counts.as_object().end());
   report["program"] = "fused_moe";

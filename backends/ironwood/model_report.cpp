@@ -143,8 +143,7 @@ json::object report_model(const Plan& plan) {
     (window.output ? writes : fetches)[window.name] = window.copies;
   }
   const double hbm_bytes = static_cast<double>(core.bytes_in + core.bytes_out);
-  const double flops = 2.0 * static_cast<double>(p.grouped() ? visits.rows : p.m) * static_cast<double>(p.n) *
-                       static_cast<double>(p.k);
+  const double flops = 2.0 * (p.grouped() ? visits.rows : p.m) * p.n * p.k;
 
   json::object report = report_core(plan.machine, p.a, p.w(), flops, core);
   report["compute_us"] = core.mxu_ns * plan.machine.assume.mxu_efficiency * 1e-3;

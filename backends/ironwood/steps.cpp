@@ -19,14 +19,13 @@ namespace ironcl::ironwood {
 namespace {
 
 using backend::Error;
-using backend::Status;
 using numerics::DType;
 using numerics::size_of;
 
 void check_extent(std::int64_t rows, std::int64_t ld, const char* what) {
   if (rows > 0 && ld > kMostElements / rows) {
-    throw Error(Status::unsupported, "ironwood: {} of {} rows of {}; matrices of up to 2^40 elements are accepted",
-                what, rows, ld);
+    throw Error(backend::Status::unsupported,
+                "ironwood: {} of {} rows of {}; matrices of up to 2^40 elements are accepted", what, rows, ld);
   }
 }
 
@@ -34,9 +33,7 @@ double time_of(const Machine& machine, double bytes) {
   return machine.assume.launch_ns + bytes / machine.hbm_bytes_per_ns();
 }
 
-double bytes_of(std::int64_t rows, std::int64_t cols, DType type) {
-  return static_cast<double>(rows) * static_cast<double>(cols) * size_of(type);
-}
+double bytes_of(std::int64_t rows, std::int64_t cols, DType type) { return 1.0 * rows * cols * size_of(type); }
 
 std::span<float> row_of(std::vector<float>& row, DType type, const std::byte* data) {
   numerics::decode(type, data, std::span<float>(row));

@@ -70,11 +70,10 @@ json::object between(const ExpertOptions& options, const json::object& report) {
   const double hbm_us = number(report, "hbm_us"),
                launch_ns = number(report.at("assumptions").as_object(), "launch_ns");
   const double bytes_per_us = hbm_us > 0 ? number(report, "hbm_bytes") / hbm_us : 1e300;
-  const double rows = static_cast<double>(options.tokens) * static_cast<double>(options.top_k);
-  const auto hidden = static_cast<double>(options.hidden), intermediate = static_cast<double>(options.intermediate);
-  const double gather = 2 * rows * hidden * 2;
-  const double activate = 3 * rows * intermediate * 2;
-  const double combine = (rows + static_cast<double>(options.tokens)) * hidden * 2;
+  const double rows = 1.0 * options.tokens * options.top_k;
+  const double gather = 2 * rows * options.hidden * 2;
+  const double activate = 3 * rows * options.intermediate * 2;
+  const double combine = (rows + options.tokens) * options.hidden * 2;
   const double bytes = gather + activate + combine;
   return {{"hbm_bytes", bytes}, {"time_us", bytes / bytes_per_us + 3 * (launch_ns * 1e-3)}};
 }

@@ -17,16 +17,13 @@ double fma_flops_now(const Device& device) {
   return answer_of(device, "fma_flops", read).value_or(0);
 }
 
-double flops_of(const report::Problem& problem) {
-  return 2 * static_cast<double>(problem.m) * static_cast<double>(problem.b_rows()) * static_cast<double>(problem.k);
-}
+double flops_of(const report::Problem& problem) { return 2.0 * problem.m * problem.b_rows() * problem.k; }
 
 double least_bytes_of(const report::Problem& problem) {
   const auto width = [](numerics::DType type) { return numerics::bits_of(type) / 8.0; };
-  const double m = static_cast<double>(problem.m), n = static_cast<double>(problem.n),
-               k = static_cast<double>(problem.k), rows_of_b = static_cast<double>(problem.b_rows());
-  const numerics::DType source = problem.a_source != numerics::DType::none ? problem.a_source : problem.a;
-  return m * k * width(source) + rows_of_b * k * width(problem.b) + m * n * width(problem.d);
+  const report::Problem& p = problem;
+  const numerics::DType source = p.a_source != numerics::DType::none ? p.a_source : p.a;
+  return 1.0 * p.m * p.k * width(source) + 1.0 * p.b_rows() * p.k * width(p.b) + 1.0 * p.m * p.n * width(p.d);
 }
 
 }  // namespace ironcl::tuning
