@@ -5,6 +5,8 @@
 
 #include <boost/algorithm/string/split.hpp>
 #include <charconv>
+#include <functional>
+#include <iterator>
 #include <optional>
 #include <string_view>
 #include <system_error>
@@ -34,6 +36,15 @@ std::optional<T> number(std::string_view text) {
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
   if (error != std::errc() || end != text.data() + text.size()) return std::nullopt;
   return value;
+}
+
+/// What `of`, a function or a member, makes of each of `all`: the words of a list.
+template <class Range, class Of>
+auto each(const Range& all, Of of) {
+  std::vector<std::decay_t<decltype(std::invoke(of, *std::begin(all)))>> made;
+  made.reserve(std::size(all));
+  for (const auto& one : all) made.push_back(std::invoke(of, one));
+  return made;
 }
 
 /// Takes what stands before `mark` off the front of `text`, with the mark; nothing where there is no such mark.

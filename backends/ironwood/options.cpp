@@ -164,12 +164,7 @@ std::string values_of(const Option& option) {
   return fmt::format("{}; {}", fmt::join(of_one, " or "), fmt::join(of_many, " or "));
 }
 
-std::string known_keys() {
-  std::vector<std::string_view> keys;
-  keys.reserve(std::size(kOptions));
-  for (const Option& option : kOptions) keys.push_back(option.key);
-  return fmt::format("{}", fmt::join(keys, ", "));
-}
+std::string known_keys() { return fmt::format("{}", fmt::join(words::each(kOptions, &Option::key), ", ")); }
 
 }  // namespace
 

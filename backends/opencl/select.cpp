@@ -52,15 +52,10 @@ std::optional<Refusal> refuse_all(const GemmDesc& desc) {
 
 /// Whether the options leave the choice to tables and the rule of thumb.
 bool asks_for_nothing(const GemmDesc& desc) {
-  return std::all_of(desc.options.begin(), desc.options.end(),
-                     [](const auto& option) { return option.first == kExpectedRows; });
+  return std::ranges::all_of(desc.options, [](const auto& option) { return option.first == kExpectedRows; });
 }
 
-std::vector<std::string> names_of(std::span<const Variant> all) {
-  std::vector<std::string> names;
-  for (const Variant& variant : all) names.push_back(variant.name);
-  return names;
-}
+std::vector<std::string> names_of(std::span<const Variant> all) { return words::each(all, &Variant::name); }
 
 std::string known_options(std::span<const Variant> all) {
   std::string text = "variant, expected_rows (of grouped problems)";

@@ -16,8 +16,7 @@ namespace ironcl::opencl {
 
 std::span<const Variant> variants() {
   static const std::vector<Variant> all = [] {
-    std::vector<Variant> made;
-    for (const auto maker : kVariantMakers) made.push_back(maker());
+    std::vector<Variant> made = words::each(kVariantMakers, [](const auto& maker) { return maker(); });
     std::sort(made.begin(), made.end(), [](const Variant& a, const Variant& b) { return a.name < b.name; });
     return made;
   }();
@@ -55,8 +54,7 @@ const Tunable* find_tunable(const Variant& variant, std::string_view name) {
 
 std::optional<int> value_of(const Tunable& tunable, std::string_view text) {
   const auto value = words::number<int>(text);
-  const bool allowed =
-      value && std::find(tunable.values.begin(), tunable.values.end(), *value) != tunable.values.end();
+  const bool allowed = value && std::ranges::find(tunable.values, *value) != tunable.values.end();
   return allowed ? value : std::nullopt;
 }
 
@@ -84,10 +82,7 @@ std::string to_string(const Types& types) {
 
 /// "e4m3fn by e4m3fn", each.
 std::vector<std::string> texts_of(const std::vector<Products>& products) {
-  std::vector<std::string> texts;
-  texts.reserve(products.size());
-  for (const auto& [a, b] : products) texts.push_back(to_string(a) + " by " + to_string(b));
-  return texts;
+  return words::each(products, [](const Products& one) { return to_string(one.a) + " by " + to_string(one.b); });
 }
 
 }  // namespace

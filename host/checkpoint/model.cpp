@@ -4,6 +4,7 @@
 
 #include <fnmatch.h>
 
+#include "backends/words.h"
 #include "host/checkpoint/layer_builder.h"
 #include "host/report/suggest.h"
 
@@ -12,10 +13,7 @@ namespace {
 
 template <class Layer>
 std::string names_of(const std::vector<Layer>& layers) {
-  std::vector<std::string> names;
-  names.reserve(layers.size());
-  for (const Layer& layer : layers) names.push_back(layer.name);
-  return list_names(names);
+  return list_names(words::each(layers, &Layer::name));
 }
 
 /// What is wrong with the routing is no business of layers that are no experts.

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Layers over ranks: calls as a whole by the number of chunks, each phase of them by itself, and one device beside.
 
+#include "backends/words.h"
 #include "host/cli/bench.h"
 #include "host/layer/synthetic.h"
 #include "host/report/units.h"
@@ -58,10 +59,7 @@ ranks::SpreadSettings timing(ranks::SpreadSettings settings, const BenchSettings
     if (!first) return;
     figures = {timed, {}, {after.messages - before.messages, after.bytes - before.bytes}, held};
     for (double Times::*phase : {&Times::write, &Times::product, &Times::read, &Times::exchange, &Times::compute}) {
-      std::vector<double> seconds;
-      seconds.reserve(alone.size());
-      for (const Times& one : alone) seconds.push_back(one.*phase);
-      figures.phases.*phase = tuning::summarize(seconds).median;
+      figures.phases.*phase = tuning::summarize(words::each(alone, phase)).median;
     }
   };
   return settings;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <sstream>
 
+#include "backends/words.h"
 #include "host/cli/command.h"
 #include "host/include/ironcl/ironcl.h"
 #include "host/report/suggest.h"
@@ -32,8 +33,7 @@ void replace_help(std::vector<std::string>& words, const std::vector<std::string
   if (words.empty() || words.front() != "help") return;
   words.erase(words.begin());
   // Help would come before the complaint about a command that is not there.
-  if (words.empty() || std::find(commands.begin(), commands.end(), words.front()) != commands.end())
-    words.emplace_back("--help");
+  if (words.empty() || std::ranges::find(commands, words.front()) != commands.end()) words.emplace_back("--help");
 }
 
 std::vector<const CLI::App*> subcommands_of(const CLI::App& parser) {
@@ -41,10 +41,7 @@ std::vector<const CLI::App*> subcommands_of(const CLI::App& parser) {
 }
 
 std::vector<std::string> names_of(const std::vector<const CLI::App*>& commands) {
-  std::vector<std::string> names;
-  names.reserve(commands.size());
-  for (const CLI::App* command : commands) names.push_back(command->get_name());
-  return names;
+  return words::each(commands, &CLI::App::get_name);
 }
 
 /// "--json", "-h", ... as the help has them.
@@ -134,8 +131,7 @@ std::string CommandLine::what_is_wrong(const std::string& text) const {
                                    [](const std::string& word) { return word.starts_with("-") && word != "-"; });
   const auto entered = parser_.get_subcommands();
   if (entered.empty()) {
-    const auto word = std::find_if(unknown.begin(), unknown.end(),
-                                   [](const std::string& text_) { return !text_.starts_with("-"); });
+    const auto word = std::ranges::find_if(unknown, [](const std::string& text_) { return !text_.starts_with("-"); });
     if (word != unknown.end())
       return fmt::format("there is no command '{}'{}", *word, report::did_you_mean(*word, names_of(commands)));
     return option == unknown.end() ? text : fmt::format("a command comes first; there is no option {}", *option);

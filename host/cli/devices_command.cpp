@@ -20,9 +20,8 @@ namespace {
 report::Problem problem_of(const std::string& text) {
   std::string line = text;
   if (text.find(':') == std::string::npos) {
-    std::vector<std::int32_t> sizes;
-    for (const std::string_view part : words::split(text, text.find('x') != std::string::npos ? 'x' : ','))
-      sizes.push_back(words::number<std::int32_t>(part).value_or(-1));
+    const auto parts = words::split(text, text.find('x') != std::string::npos ? 'x' : ',');
+    const auto sizes = words::each(parts, [](auto part) { return words::number<std::int32_t>(part).value_or(-1); });
     if (sizes.size() != 3 || sizes[0] < 0 || sizes[1] < 1 || sizes[2] < 1)
       usage("--explain {}: write M,N,K such as 16,1024,3072 or 16x1024x3072, or a problem line", text);
     line = fmt::format("--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 {}x{}:{}x{}", sizes[0], sizes[2],

@@ -52,9 +52,7 @@ std::string text_of(const json::value& value) {
 }
 
 std::string list_text(const json::value& values) {
-  std::vector<std::string> texts;
-  std::ranges::transform(values.as_array(), std::back_inserter(texts), text_of);
-  return fmt::format("{}", fmt::join(texts, ","));
+  return fmt::format("{}", fmt::join(words::each(values.as_array(), text_of), ","));
 }
 
 /// `text` with the value at each {place:form} of `report`.

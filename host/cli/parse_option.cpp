@@ -3,7 +3,6 @@
 #include "host/cli/parse_option.h"
 
 #include <cmath>
-#include <iterator>
 
 #include "backends/words.h"
 #include "host/checkpoint/matrix.h"
@@ -42,8 +41,7 @@ CLI::Option* add_out_dtype(CLI::App& app, DType& type) {
 DType parse_dtype_option(const std::string& option, const std::string& text, const std::vector<DType>& allowed) {
   const auto type = numerics::parse_dtype(text);
   if (type && std::find(allowed.begin(), allowed.end(), *type) != allowed.end()) return *type;
-  std::vector<std::string_view> names;
-  std::ranges::transform(allowed, std::back_inserter(names), [](DType one) { return numerics::name_of(one); });
+  const auto names = words::each(allowed, [](DType one) { return numerics::name_of(one); });
   usage("{} {}: write one of {}", option, text, fmt::join(names, ", "));
 }
 

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <csignal>
 
+#include "host/checkpoint/names.h"
 #include "host/cli/command.h"
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
@@ -152,14 +153,11 @@ class TuneReport {
           std::exp(logs / static_cast<double>(ratios_.size())), *std::max_element(ratios_.begin(), ratios_.end()));
     }
     constexpr std::size_t kMostNamed = 20;
-    if (!not_reached_.empty()) {
-      const std::size_t named = std::min(kMostNamed, not_reached_.size());
-      text += fmt::format(
-          "not reached ({}): {}{}\n",
-          ended.empty() ? "a larger --budget reaches them" : "the same command with --save resumes there",
-          fmt::join(not_reached_.begin(), not_reached_.begin() + static_cast<std::ptrdiff_t>(named), ", "),
-          named == not_reached_.size() ? "" : fmt::format(" and {} more", not_reached_.size() - named));
-    }
+    if (!not_reached_.empty())
+      text +=
+          fmt::format("not reached ({}): {}\n",
+                      ended.empty() ? "a larger --budget reaches them" : "the same command with --save resumes there",
+                      checkpoint::list_names(not_reached_, kMostNamed));
     line_.print(text);
     return {{"device", device.uri()},
             {"name", device.name()},

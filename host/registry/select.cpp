@@ -28,22 +28,15 @@ std::ptrdiff_t class_of_type(std::uint32_t type) {
   return std::ranges::find(kOrder, type) - std::begin(kOrder);
 }
 
-/// `member` of each of `all`, with `separator` between.
-template <class T, class Text>
-std::string joined(const std::vector<T>& all, Text T::*member, std::string_view separator) {
-  std::vector<std::string_view> texts;
-  std::ranges::transform(all, std::back_inserter(texts), member);
-  return join(texts, separator);
-}
-
-std::string text_of(const std::vector<Uri>& uris) { return joined(uris, &Uri::text, ","); }
+std::string text_of(const std::vector<Uri>& uris) { return join(words::each(uris, &Uri::text), ","); }
 
 // `uris`: what was asked for; where a plugin of theirs has no device at all, the load report knows why.
 [[noreturn]] void no_such_device(const Registry& registry, const std::vector<Uri>& uris,
                                  const std::vector<ironcl_device_info>& devices) {
   const std::string what = text_of(uris);
   if (devices.empty()) refuse(IRONCL_UNAVAILABLE, "{}: there is no device: {}", what, registry.why_no_device());
-  std::string text = what + ": no such device; there are " + joined(devices, &ironcl_device_info::uri, ", ");
+  std::string text =
+      what + ": no such device; there are " + join(words::each(devices, &ironcl_device_info::uri), ", ");
   for (const Uri& uri : uris) {
     const auto of_it = [&](const ironcl_device_info& device) { return uri.plugin == device.plugin; };
     if (uri.is_auto() || std::ranges::any_of(devices, of_it)) continue;

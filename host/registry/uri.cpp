@@ -42,8 +42,7 @@ Uri parse_uri(std::string_view text) {
 }
 
 std::vector<Uri> parse_uri_list(std::string_view text) {
-  std::vector<Uri> uris;
-  for (const std::string& part : split(text, ',')) uris.push_back(parse_uri(part));
+  std::vector<Uri> uris = words::each(split(text, ','), parse_uri);
   if (uris.empty()) boundary::invalid("'{}' names no device", text);
   return uris;
 }

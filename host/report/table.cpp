@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <stdexcept>
 
+#include "backends/words.h"
 #include "host/report/json.h"
 #include "host/report/units.h"
 #include "host/report/visible.h"
@@ -176,14 +177,8 @@ std::string to_csv(const Table& table) {
     for (std::size_t i = 0; i < cells.size(); ++i) text.append(i == 0 ? "" : ",").append(csv_quoted(cells[i]));
     text += "\r\n";
   };
-  std::vector<std::string> cells;
-  for (const Column& column : table.columns()) cells.push_back(column.key);
-  line(cells);
-  for (const auto& row : table.rows()) {
-    cells.clear();
-    for (const Cell& cell : row) cells.push_back(csv_text(cell));
-    line(cells);
-  }
+  line(words::each(table.columns(), &Column::key));
+  for (const auto& row : table.rows()) line(words::each(row, csv_text));
   return text;
 }
 

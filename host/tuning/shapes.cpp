@@ -2,6 +2,7 @@
 // The layers of a model, from tables of published ones or a config.json.
 #include "host/tuning/shapes.h"
 
+#include "backends/words.h"
 #include "host/checkpoint/json_input.h"
 
 namespace ironcl::tuning {
@@ -74,14 +75,6 @@ constexpr std::array kExpertsModels = {
     ExpertsModel{"gpt-oss-20b", 2880, 2880, 0, false, {32, 4, Score::softmax, 1, 1, 1, true}},
 };
 
-template <class Models>
-std::vector<std::string> names_of(const Models& models) {
-  std::vector<std::string> names;
-  names.reserve(models.size());
-  for (const auto& model : models) names.emplace_back(model.name);
-  return names;
-}
-
 std::int64_t split(std::int64_t size, std::int64_t tp, std::string_view model, const char* what) {
   if (tp < 1 || size % tp != 0)
     throw std::invalid_argument(
@@ -93,8 +86,7 @@ void add(std::vector<LayerShape>& layers, const char* name, std::int64_t n, std:
   if (n < 1 || k < 1 || std::max(n, k) > INT32_MAX)
     throw std::invalid_argument(fmt::format(
         "{} would be [{}, {}], expected sizes from 1 to {}; is the config.json whole?", name, n, k, INT32_MAX));
-  const auto same =
-      std::find_if(layers.begin(), layers.end(), [&](const LayerShape& l) { return l.n == n && l.k == k; });
+  const auto same = std::ranges::find_if(layers, [&](const LayerShape& l) { return l.n == n && l.k == k; });
   if (same != layers.end())
     same->layer += std::string("+") + name;
   else
@@ -116,7 +108,7 @@ bool has_dense_mlp(const boost::json::object& config, const Field& field) {
 
 }  // namespace
 
-std::vector<std::string> known_models() { return names_of(table()); }
+std::vector<std::string> known_models() { return words::each(table(), &ModelConfig::name); }
 
 ModelConfig known_model(std::string_view name) {
   for (const ModelConfig& model : table())
@@ -200,7 +192,9 @@ std::vector<LayerShape> layers_of(const ModelConfig& model, std::int64_t tp) {
   return layers;
 }
 
-std::vector<std::string> models_of_experts() { return names_of(kExpertsModels); }
+std::vector<std::string> models_of_experts() {
+  return words::each(kExpertsModels, [](const ExpertsModel& model) { return std::string(model.name); });
+}
 
 layer::ExpertsForm experts_of(std::string_view name, std::int64_t tp, std::int64_t experts) {
   for (const ExpertsModel& model : kExpertsModels) {
