@@ -52,7 +52,6 @@ std::vector<Visit> visit_tiles(std::span<const MatrixRows> dealt, std::int64_t t
 namespace {
 
 using numerics::ceil_div;
-using numerics::DType;
 using numerics::round_up;
 using numerics::size_of;
 
@@ -107,7 +106,7 @@ std::int64_t gmm_vmem_estimate(const Plan& plan, const KernelBlocks& blocks) {
     const std::int64_t group = p.b_scale.grid.group_cols == 0 ? p.k : p.b_scale.grid.group_cols;
     scales = ceil_div(blocks.i, group) * blocks.o * 4;
   }
-  const std::int64_t bias = p.bias != DType::none ? blocks.o * 4 : 0;
+  const std::int64_t bias = p.bias != numerics::DType::none ? blocks.o * 4 : 0;
   return 2 * x + 3 * w + 2 * scales + 2 * bias + blocks.b * blocks.o * 4 + 2 * blocks.b * blocks.o * size_of(p.d);
 }
 

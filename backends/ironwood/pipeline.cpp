@@ -14,18 +14,15 @@ bool advance(GridIndex& index, const Grid& grid) {
   return false;
 }
 
-using backend::Error;
-using backend::Status;
-
 Region block_region(const HbmArray& array, std::int64_t block_rows, std::int64_t block_cols,
                     const BlockIndex& block) {
   Region region{.row = block.row * block_rows, .col = block.col * block_cols};
   region.rows = std::min(block_rows, array.rows - region.row);
   region.cols = std::min(block_cols, array.cols - region.col);
   if (block.row < 0 || block.col < 0 || region.rows <= 0 || region.cols <= 0) {
-    throw Error(Status::internal,
-                "the index map of {} gives block ({},{}), which is outside of {}x{} in blocks of {}x{}", array.name,
-                block.row, block.col, array.rows, array.cols, block_rows, block_cols);
+    throw backend::Error(backend::Status::internal,
+                         "the index map of {} gives block ({},{}), which is outside of {}x{} in blocks of {}x{}",
+                         array.name, block.row, block.col, array.rows, array.cols, block_rows, block_cols);
   }
   return region;
 }

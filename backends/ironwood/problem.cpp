@@ -9,7 +9,6 @@
 namespace ironcl::ironwood {
 namespace {
 
-using backend::GemmDesc;
 using backend::Reason;
 using backend::ScaleDesc;
 using numerics::DType;
@@ -57,7 +56,7 @@ std::optional<Refusal> check_weights(DType dtype, const ScaleDesc& scale, std::i
   return std::nullopt;
 }
 
-std::optional<Refusal> read_problem(const GemmDesc& desc, Problem* problem) {
+std::optional<Refusal> read_problem(const backend::GemmDesc& desc, Problem* problem) {
   if (auto refusal = backend::not_yet(desc)) return refusal;
   if (auto refusal =
           check_weights(desc.b, desc.b_scale, desc.b_rows(), desc.k, std::max<std::int64_t>(desc.matrices, 1)))

@@ -13,8 +13,6 @@
 namespace ironcl::ironwood {
 namespace {
 
-using numerics::ceil_div;
-
 constexpr std::int64_t kLargestBlock = 8192;
 constexpr std::int64_t kMostParts = 12;
 constexpr std::size_t kStepped = 24;          // candidates whose schedule is stepped through
@@ -25,7 +23,7 @@ std::vector<std::int64_t> sizes_of(std::int64_t size, std::int64_t quantum) {
   const std::int64_t covering = numerics::round_up(std::max<std::int64_t>(size, 1), quantum);
   for (std::int64_t block = quantum; block <= std::min(covering, kLargestBlock); block *= 2) sizes.insert(block);
   for (std::int64_t parts = 1; parts <= kMostParts; ++parts) {
-    const std::int64_t block = numerics::round_up(ceil_div(covering, parts), quantum);
+    const std::int64_t block = numerics::round_up(numerics::ceil_div(covering, parts), quantum);
     if (block <= kLargestBlock) sizes.insert(block);
   }
   return {sizes.begin(), sizes.end()};

@@ -11,7 +11,6 @@
 
 namespace ironcl::opencl {
 
-using backend::DType;
 using numerics::Size;
 
 namespace {
@@ -30,7 +29,7 @@ std::unique_ptr<Step> activate_step(const backend::ActivateDesc& desc, const Fea
   const bool codes = numerics::is_quantized(desc.y);
   const std::int64_t group_cols = codes ? desc.scale.grid.group_cols : kColumnsAtOnce;
   Defines defines =
-      codes ? quantizer_defines(features, DType::f32, desc.y, desc.quantizer) : device_defines(features);
+      codes ? quantizer_defines(features, backend::DType::f32, desc.y, desc.quantizer) : device_defines(features);
   defines["LANES"] = std::to_string(lanes);
   defines["X_TYPE"] = kernel_number(desc.x);
   if (!codes) {

@@ -10,10 +10,7 @@
 namespace ironcl::opencl {
 namespace {
 
-using backend::Error;
 using backend::GemmDesc;
-using backend::Reason;
-using backend::Status;
 
 /// More combinations of one variant than this are thinned out evenly.
 constexpr std::uint64_t kMostOfAVariant = 1u << 16;
@@ -93,7 +90,7 @@ std::string candidates_json(const SelectionContext& selection, const GemmDesc& d
   // What a plan takes where no table has anything; it also refuses what no configuration could run.
   Choice thumb;
   const backend::Support support = choose(selection, desc, &thumb);
-  if (support.reason != Reason::none) throw Error(Status::unsupported, support.text);
+  if (support.reason != backend::Reason::none) throw backend::Error(backend::Status::unsupported, support.text);
 
   boost::json::array candidates;
   std::map<std::string, std::uint64_t> dropped;
@@ -102,8 +99,7 @@ std::string candidates_json(const SelectionContext& selection, const GemmDesc& d
   const Problem priced = thumb.problem.priced();
   const std::int64_t most_rows = priced.m + static_cast<std::int64_t>(3 * std::sqrt(priced.mean_rows_per_expert));
   for (const Variant& variant : selection.variants) {
-    const auto named =
-        std::find_if(desc.options.begin(), desc.options.end(), [](const auto& o) { return o.first == "variant"; });
+    const auto named = std::ranges::find_if(desc.options, [](const auto& o) { return o.first == "variant"; });
     if (named != desc.options.end() && named->second != variant.name) continue;
     const std::vector<std::vector<int>> axes = axes_of(variant, desc);
     std::uint64_t combinations = 1;

@@ -10,7 +10,6 @@
 namespace ironcl::opencl {
 
 using backend::DType;
-using backend::Score;
 using numerics::Size;
 
 namespace {
@@ -84,7 +83,7 @@ class Router final : public DescribedRoute {
   }
 
  private:
-  bool choosing() const noexcept { return desc_.score != Score::none; }
+  bool choosing() const noexcept { return desc_.score != backend::Score::none; }
 
   /// Binds what is constant of SORTED_LIST of cl/arguments.cl, from argument `next` on.
   void bind_sorted(cl::Kernel& kernel, std::int64_t lanes, cl_uint next) {

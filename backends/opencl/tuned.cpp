@@ -6,7 +6,6 @@
 namespace ironcl::opencl {
 namespace {
 
-using backend::DType;
 using backend::GemmDesc;
 
 /// "pthread-skylake-avx512" of "pthread-skylake-avx512-AMD EPYC": PoCL joins its driver, LLVM's name of the CPU,
@@ -24,7 +23,7 @@ std::string pocl_architecture(const std::string& name) {
 /// What is multiplied, without the accuracy class. Both types of fp8 take the same time; a kernel that reads half of
 /// the bytes, or twice or four times as many, is tuned by itself.
 std::string multiplied(const GemmDesc& desc) {
-  if (desc.b == DType::i8) return "int8_w8a8";
+  if (desc.b == backend::DType::i8) return "int8_w8a8";
   const std::string bits = std::to_string(numerics::bits_of(desc.b));
   const std::string kind = numerics::is_float(desc.b) ? std::string(numerics::name_of(desc.b)) : "fp" + bits;
   return kind + "_w" + bits + (numerics::is_quantized(desc.a) ? "a8" : "a16");

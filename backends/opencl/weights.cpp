@@ -13,7 +13,6 @@
 namespace ironcl::opencl {
 
 using backend::Error;
-using backend::Status;
 
 namespace {
 
@@ -204,7 +203,7 @@ void Weights::fill(const std::uint8_t* codes, std::int64_t ld) {
 
 const DeviceWeights& Weights::in(const WeightForm& form) const {
   if (form_.get() != &form && form_->name() != form.name()) {
-    throw Error(Status::invalid_argument,
+    throw Error(backend::Status::invalid_argument,
                 "the weights are prepared as {}, this plan reads {}; prepare them with this plan (the plan of "
                 "weights_desc)",
                 this->form(), form.name());

@@ -247,8 +247,7 @@ report::Table table_of(const CaseReport& layer) {
 
 report::Table sample_of(const std::vector<ironcl::Device>& devices, const layer::JudgeSettings& settings) {
   report::Table table = empty_table();
-  const numerics::AccuracyClass weakest =
-      *std::max_element(settings.weakest_accuracies.begin(), settings.weakest_accuracies.end());
+  const numerics::AccuracyClass weakest = std::ranges::max(settings.weakest_accuracies);
   const auto add = [&table](const std::string& result, const std::string& against) {
     table.add({"", result, against, "88.8 us modelled", 1.11e-11, 1.11e-11, "fail"});
   };

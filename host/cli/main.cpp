@@ -18,7 +18,6 @@
 
 namespace {
 
-using ironcl::cli::CommandError;
 using ironcl::cli::ExitStatus;
 
 /// The file first, as every other message has it; the standard library puts it last.
@@ -43,7 +42,7 @@ int run(ironcl::cli::CommandLine& line, const std::vector<std::string>& words) {
     const ExitStatus status = command == nullptr ? ExitStatus::ok : command->run();
     ironcl::report::flush_output();
     return static_cast<int>(status);
-  } catch (const CommandError& error) {
+  } catch (const ironcl::cli::CommandError& error) {
     return failed(error.status(), error.what());
   } catch (const ironcl::checkpoint::Error& error) {
     return failed(ExitStatus::bad_input, error.what());

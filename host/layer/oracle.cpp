@@ -10,7 +10,6 @@
 namespace ironcl::layer {
 namespace {
 
-using numerics::BoundTerms;
 using numerics::DType;
 using numerics::Operand;
 using numerics::OracleResult;
@@ -269,8 +268,8 @@ class Oracle::Walk {
     const report::Problem& problem = op.problem;
     const bool quantizes_d = numerics::is_quantized(problem.d);
     const bool activates = problem.activation != numerics::Activation::none;
-    const BoundTerms terms{quantizes_d || activates ? DType::f32 : problem.d, plan().accuracy, problem.k,
-                           plan().accumulation_length};
+    const numerics::BoundTerms terms{quantizes_d || activates ? DType::f32 : problem.d, plan().accuracy, problem.k,
+                                     plan().accumulation_length};
     const Rows* rows = &rows_of(in(ProductOp::kA));
     Rows codes;
     Bounded h;  // What the plan quantises, where that has an error already.

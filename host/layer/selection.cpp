@@ -13,7 +13,6 @@ namespace ironcl::layer {
 namespace {
 
 using checkpoint::Checkpoint;
-using checkpoint::ErrorKind;
 using checkpoint::LinearLayer;
 
 /// `text` with every run of digits as one #: what two complaints share.
@@ -95,7 +94,7 @@ boost::json::array to_json(const std::vector<Complaint>& complaints) {
 checkpoint::Error none_usable(const std::filesystem::path& path, const std::vector<LeftOut>& left_out) {
   std::string complaints = to_text(fold(left_out));
   boost::trim_right(complaints);
-  return {ErrorKind::unsupported,
+  return {checkpoint::ErrorKind::unsupported,
           path,
           {},
           fmt::format("none of {} layers can be used\n{}", left_out.size(), complaints)};

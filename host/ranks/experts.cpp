@@ -6,7 +6,6 @@ namespace ironcl::ranks {
 namespace {
 
 using layer::Graph;
-using layer::kNoValue;
 using layer::ProductOp;
 using layer::ValueId;
 using numerics::DType;
@@ -23,7 +22,7 @@ Graph cut(Graph list, const std::vector<std::string>& given, const std::string& 
   for (const std::size_t i : list.needed(have, list.result)) {
     for (const auto* values : {&list.operations[i].in, &list.operations[i].out})
       for (const ValueId id : *values)
-        if (id != kNoValue) used[id] = true;
+        if (id != layer::kNoValue) used[id] = true;
     kept.push_back(std::move(list.operations[i]));
   }
   for (const ValueId id : have) used[id] = false;

@@ -7,8 +7,6 @@
 namespace ironcl::ranks {
 namespace {
 
-using numerics::DType;
-
 /// What the bound depends on, of a rank's plan.
 struct PlanFacts {
   std::int64_t k = 0, accumulation_length = 0, accuracy = 0;
@@ -50,8 +48,9 @@ std::vector<double> quantised_by_parts(const report::Problem& problem, const lay
     layer::Operands some = operands;
     some.a = x;
     const layer::QuantizedA quantized = layer::quantize_a(problem, some);
-    const std::vector<double> values = numerics::decode_operand(layer::operand_of(
-        problem.a, quantized.codes.data(), problem.m, problem.k, {DType::f32, grid}, quantized.scales.data()));
+    const std::vector<double> values =
+        numerics::decode_operand(layer::operand_of(problem.a, quantized.codes.data(), problem.m, problem.k,
+                                                   {numerics::DType::f32, grid}, quantized.scales.data()));
     for (std::int64_t row = 0; row < problem.m; ++row)
       std::copy_n(values.begin() + row * problem.k + cols.begin, cols.size(),
                   a.begin() + row * problem.k + cols.begin);

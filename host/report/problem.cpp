@@ -14,7 +14,6 @@
 namespace ironcl::report {
 namespace {
 
-using numerics::AccuracyClass;
 using numerics::Activation;
 using numerics::DType;
 using numerics::Quantizer;
@@ -186,7 +185,7 @@ std::string to_line(const Problem& problem) {
     add(fmt::format("--activation={}", kActivations[static_cast<std::size_t>(problem.activation)]));
     if (problem.activation_limit != 0) add(fmt::format("--activation-limit={}", problem.activation_limit));
   }
-  if (problem.weakest_accuracy != AccuracyClass::f32)
+  if (problem.weakest_accuracy != numerics::AccuracyClass::f32)
     add(fmt::format("--accuracy={}", numerics::name_of(problem.weakest_accuracy)));
   if (problem.grouping != Grouping::none)
     add(fmt::format("--grouping={}:{}", problem.grouping == Grouping::masked ? "masked" : "contiguous",

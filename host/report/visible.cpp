@@ -35,8 +35,7 @@ constexpr std::array<Range, 10> kHidden{{
 }};
 
 bool is_hidden(std::uint32_t code) {
-  return std::any_of(kHidden.begin(), kHidden.end(),
-                     [code](Range range) { return code >= range.first && code <= range.last; });
+  return std::ranges::any_of(kHidden, [code](Range range) { return code >= range.first && code <= range.last; });
 }
 
 std::string escaped(std::uint32_t code) {

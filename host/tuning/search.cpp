@@ -13,7 +13,6 @@ using layer::Check;
 using layer::Execution;
 using layer::Expected;
 using layer::Operands;
-using layer::Timing;
 using layer::WeightsPool;
 
 constexpr double kSlow = 2.5;          ///< Times the best: not worth a check.
@@ -181,7 +180,7 @@ struct Search {
     auto execution = std::make_unique<Execution>(device_, problem, operands_, settings);
     if (static_cast<numerics::AccuracyClass>(execution->plan().info().accuracy_class) > problem_.weakest_accuracy)
       return end(Outcome::refused, "its plan is of a weaker accuracy class than the problem allows");
-    const Timing first = execution->run();
+    const layer::Timing first = execution->run();
     found_.time_kind = first.time_kind;
     if (!live_.empty() && first.ns() > kSlow * best_ns())
       return end(Outcome::slow, fmt::format("its first run took {:.3g} times the best", first.ns() / best_ns()));
@@ -273,8 +272,7 @@ struct Search {
       }
     }
     if (ranking.empty()) return;
-    std::sort(ranking.begin(), ranking.end(),
-              [](const auto& a, const auto& b) { return a.first.median < b.first.median; });
+    std::ranges::sort(ranking, [](const auto& a, const auto& b) { return a.first.median < b.first.median; });
     const Live* winner = ranking.front().second;
     found_.time = ranking.front().first;
     found_.beats_rule_of_thumb =

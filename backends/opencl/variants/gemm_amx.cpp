@@ -9,8 +9,6 @@
 namespace ironcl::opencl {
 namespace {
 
-using backend::DType;
-
 constexpr std::int64_t kRows = 16;  ///< TILE_ROWS of cl/amx.cl.
 
 /// UNIT of cl/gemm_amx.cl: columns that are decoded together.
@@ -93,7 +91,7 @@ double clocks_of_call(const Tuning& t, const Problem& p, const Features& f) {
   const bool near = t["floats"] == 1 && p.m > kFewRows;
   const double product = clocks_of_block(t, p, near) * k_of_units * (1 + 1 / each);
   if (t["floats"] == 0)  // A launch more.
-    return product + (p.a_source == DType::none ? 0 : 1e-9 * f.clock_hz * launch_ns(f));
+    return product + (p.a_source == backend::DType::none ? 0 : 1e-9 * f.clock_hz * launch_ns(f));
   const double activations = 1.0 * p.m * p.k / cores;
   const double sums = parts == 1 ? 0 : 8.0 * parts * p.m * p.n / cores;
   return product + kQuantised * activations + sums / kPartBytes;

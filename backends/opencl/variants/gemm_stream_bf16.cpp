@@ -9,8 +9,6 @@
 namespace ironcl::opencl {
 namespace {
 
-using backend::DType;
-
 constexpr int kMostRows = 10;  ///< Of a register tile: 20 of 32 registers are sums, 4 the table, 2 its interleaving.
 constexpr int kMostTiles = 8;  ///< Of a block.
 
@@ -83,7 +81,7 @@ Variant gemm_stream_bf16() {
   v.tile = [](const Tuning& t) { return Shape{t["tile_m"], kPanel}; };
   v.block = [](const Tuning& t) { return Shape{rows_of_block(t), kPanel}; };
   v.activations = [](const Tuning& t, const Problem& p) {
-    return group_tiles_form(t["tile_m"], DType::bf16, p.k_group, persistent(t, p) > 0);
+    return group_tiles_form(t["tile_m"], backend::DType::bf16, p.k_group, persistent(t, p) > 0);
   };
   v.passes = passes;
   v.rule_of_thumb = rule_of_thumb;

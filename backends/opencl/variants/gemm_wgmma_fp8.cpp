@@ -80,8 +80,7 @@ std::optional<Refusal> needs(const Features& f, const Problem& p) {
 /// Of dense problems of more than 128 rows, whose tiles can be counted.
 double counted_ns(const Tuning& t, const Problem& p, const Features& f) {
   const std::int64_t columns = t["tile_n"], parts = t["split_k"];
-  const Width& width =
-      *std::find_if(kWidths.begin(), kWidths.end(), [&](const Width& w) { return w.columns == columns; });
+  const Width& width = *std::ranges::find_if(kWidths, [&](const Width& w) { return w.columns == columns; });
   const double blocks = numerics::ceil_div(p.k, 128);
   const double of_tile =
       blocks / parts * width.block_cycles + columns * kColumnCycles + (columns == 64 ? kFillCycles : 0);
