@@ -108,13 +108,11 @@ class PlannedGemm final : public backend::Gemm {
   PlannedGemm(Plan plan, std::shared_ptr<Workers> workers) : plan_(std::move(plan)), workers_(std::move(workers)) {}
 
   backend::GemmInfo info() const override {
-    backend::GemmInfo info;
-    info.accuracy = backend::AccuracyClass::f32;
-    info.accumulation_length = plan_.problem.group;
-    info.variant = fmt::format("ironwood_{}", name_of(plan_.problem.family));
-    info.tuning = describe(plan_);
-    info.form = "row_major";
-    return info;
+    return {.accuracy = backend::AccuracyClass::f32,
+            .accumulation_length = plan_.problem.group,
+            .variant = fmt::format("ironwood_{}", name_of(plan_.problem.family)),
+            .tuning = describe(plan_),
+            .form = "row_major"};
   }
   std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue,
                                           const GemmArgs& args) override {

@@ -41,10 +41,12 @@ constexpr std::uint32_t shift_to_even(std::uint32_t value, int shift) {
 }
 
 template <FloatFormat L>
-std::uint32_t encode_bits(std::uint32_t bits, Overflow overflow) {
+auto encode_bits(float value, Overflow overflow) {
+  using Code = std::conditional_t<L.sign_shift() < 8, std::uint8_t, std::uint16_t>;
+  const auto bits = std::bit_cast<std::uint32_t>(value);
   const std::uint32_t sign = (bits >> 31) << L.sign_shift();
   const std::uint32_t magnitude = bits & 0x7fffffff;
-  if (magnitude > kF32Infinity) return sign | L.nan_code;
+  if (magnitude > kF32Infinity) return static_cast<Code>(sign | L.nan_code);
 
   constexpr int dropped = 23 - L.mantissa_bits;
   constexpr int lowest_normal = 127 - L.bias() + 1;  // Exponent field in f32 of the smallest normal of L.
@@ -57,7 +59,7 @@ std::uint32_t encode_bits(std::uint32_t bits, Overflow overflow) {
     code = shift_to_even((magnitude & 0x7fffff) | 0x800000, shift);
   }
   if (code > L.max_code) code = overflow == Overflow::saturate ? L.max_code : L.overflow_code;
-  return sign | code;
+  return static_cast<Code>(sign | code);
 }
 
 // Sets the value of a finite code of L: (exponent field, mantissa) to f32, exactly.
@@ -117,18 +119,12 @@ float decode_bf16(std::uint16_t bits) noexcept {
   return std::bit_cast<float>(static_cast<std::uint32_t>(bits) << 16);
 }
 
-std::uint8_t encode_e4m3fn(float value, Overflow overflow) noexcept {
-  return static_cast<std::uint8_t>(encode_bits<kE4m3fn>(std::bit_cast<std::uint32_t>(value), overflow));
-}
-
-std::uint8_t encode_e5m2(float value, Overflow overflow) noexcept {
-  return static_cast<std::uint8_t>(encode_bits<kE5m2>(std::bit_cast<std::uint32_t>(value), overflow));
-}
-
+std::uint8_t encode_e4m3fn(float value, Overflow overflow) noexcept { return encode_bits<kE4m3fn>(value, overflow); }
+std::uint8_t encode_e5m2(float value, Overflow overflow) noexcept { return encode_bits<kE5m2>(value, overflow); }
 std::uint8_t encode_e2m1(float value, Overflow) noexcept {
-  if (std::isnan(value)) return 0;
-  return static_cast<std::uint8_t>(encode_bits<kE2m1>(std::bit_cast<std::uint32_t>(value), Overflow::saturate));
+  return std::isnan(value) ? std::uint8_t{0} : encode_bits<kE2m1>(value, Overflow::saturate);
 }
+std::uint16_t encode_f16(float value, Overflow overflow) noexcept { return encode_bits<kF16>(value, overflow); }
 
 std::uint8_t encode_e8m0(float value) noexcept {
   const auto bits = std::bit_cast<std::uint32_t>(value);
@@ -136,10 +132,6 @@ std::uint8_t encode_e8m0(float value) noexcept {
   if (bits >= kF32Infinity) return 0xff;                      // Infinity, NaN and everything negative.
   if (bits <= 0x00400000) return 0;                           // At most 2^-127.
   return static_cast<std::uint8_t>((bits + 0x7fffff) >> 23);  // Above 2^127 this is 0xff: NaN.
-}
-
-std::uint16_t encode_f16(float value, Overflow overflow) noexcept {
-  return static_cast<std::uint16_t>(encode_bits<kF16>(std::bit_cast<std::uint32_t>(value), overflow));
 }
 
 std::uint16_t encode_bf16(float value, Overflow overflow) noexcept {

@@ -62,12 +62,11 @@ class DeviceEncoder {
   Stripe& stripe(std::int64_t rows, std::int64_t cols, std::uint64_t scales) {
     const auto [at, added] = stripes_.try_emplace(std::pair(rows, cols));
     if (!added) return at->second;
-    QuantizeDesc desc;
-    desc.rows = rows;
-    desc.cols = cols;
-    desc.x = IRONCL_F32;
-    desc.code = static_cast<ironcl_dtype>(scheme_.code);
-    desc.scale = report::to_desc(Scales{DType::f32, scheme_.grid});
+    QuantizeDesc desc{.rows = rows,
+                      .cols = cols,
+                      .x = IRONCL_F32,
+                      .code = static_cast<ironcl_dtype>(scheme_.code),
+                      .scale = report::to_desc(Scales{DType::f32, scheme_.grid})};
     if (scheme_.scale == DType::e8m0) desc.quantizer.scale_rounding = IRONCL_SCALE_POWER_OF_TWO;
     const auto values = static_cast<std::uint64_t>(rows * cols);
     at->second = {Quantize(device_, desc), Buffer(device_, values * 4), Buffer(device_, values),

@@ -112,13 +112,12 @@ Runner::Object Runner::create(const Operation& operation) const {
           [&](const ActivateOp& op) -> Object {
             const Value &gate = value(in[ActivateOp::kGate]), &y = value(out[0]);
             const ValueId counts = in[ActivateOp::kCounts];
-            ActivateDesc desc;
-            desc.rows = gate.rows_of(tokens_);
-            desc.cols = gate.cols;
-            desc.x = to_c(gate.dtype);
-            desc.y = to_c(y.dtype);
-            desc.activation = static_cast<std::uint32_t>(op.function);
-            desc.limit = op.limit;
+            ActivateDesc desc{.rows = gate.rows_of(tokens_),
+                              .cols = gate.cols,
+                              .x = to_c(gate.dtype),
+                              .y = to_c(y.dtype),
+                              .activation = static_cast<std::uint32_t>(op.function),
+                              .limit = op.limit};
             if (counts != kNoValue) {
               desc.grouping = IRONCL_GROUPING_CONTIGUOUS;
               desc.matrices = static_cast<std::uint32_t>(value(counts).cols);
@@ -162,14 +161,13 @@ auto Runner::with_call(std::size_t index, const Call& call, std::vector<ironcl_e
   return std::visit(boost::hana::overload(
                         [&](const Gemm& gemm) {
                           const std::vector<Weights>& copies = *prepared_[index].weights;
-                          GemmArgs args;
-                          args.m = rows(out[0]);
-                          args.weights = copies[call.copy % copies.size()];
-                          args.a = span_of(in[ProductOp::kA]);
-                          args.a_scale = scales_of(in[ProductOp::kA]);
-                          args.bias = span_of(in[ProductOp::kBias]);
-                          args.matrix_rows = span_of(in[ProductOp::kCounts]);
-                          args.a_index = span_of(in[ProductOp::kIndex]);
+                          GemmArgs args{.m = rows(out[0]),
+                                        .weights = copies[call.copy % copies.size()],
+                                        .a = span_of(in[ProductOp::kA]),
+                                        .a_scale = scales_of(in[ProductOp::kA]),
+                                        .bias = span_of(in[ProductOp::kBias]),
+                                        .matrix_rows = span_of(in[ProductOp::kCounts]),
+                                        .a_index = span_of(in[ProductOp::kIndex])};
                           if (in[ProductOp::kIndex] != kNoValue) args.a_rows = rows(in[ProductOp::kA]);
                           args.d = span_of(out[0]);
                           args.d_scale = scales_of(out[0]);

@@ -15,10 +15,7 @@ int main(int argc, char** argv) {
   }
   const rlimit no_core{0, 0};  // To end by a signal is one of the answers.
   setrlimit(RLIMIT_CORE, &no_core);
-  ironcl::opencl::Config config;
-  config.cache_dir = argv[4];
-  config.kernel_dir = argv[5];
-  config.ptx = std::atoi(argv[6]);
+  ironcl::opencl::Config config{.cache_dir = argv[4], .kernel_dir = argv[5], .ptx = std::atoi(argv[6])};
   std::puts(ironcl::opencl::answer_of_child(argv[1], argv[2], argv[3], config).c_str());
   return 0;
 }
