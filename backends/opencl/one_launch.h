@@ -147,9 +147,8 @@ inline Variant variant_of_narrow_units(std::string name, std::string summary) {
   v.products = fp8_codes();
   v.products.front().a.push_back(backend::DType::bf16);
   v.products.push_back(integer_codes().front());
-  v.needs = [](const Features& f, const Problem&) -> std::optional<Refusal> {
-    if (f.dot_products_why_not.empty()) return std::nullopt;
-    return Refusal{backend::Reason::device_feature, f.dot_products_why_not};
+  v.needs = [](const Features& f, const Problem&) {
+    return refuse_without(f.dot_products_why_not.empty(), f.dot_products_why_not);
   };
   v.trial = Trial{19, 72, 320};
   v.trial->in_child = true;

@@ -25,18 +25,14 @@ inline std::optional<Refusal> refuse_narrow_groups(const Problem& p, int least_g
 
 /// Why a kernel of mma.sync cannot run on a device; empty where it has those instructions.
 inline std::optional<Refusal> refuse_below_80(const Features& f) {
-  if (f.ptx_sm_80) return std::nullopt;
-  return Refusal{backend::Reason::device_feature,
-                 "this kernel is PTX for compute capability 8.0 and more, which the device lacks"};
+  return refuse_without(f.ptx_sm_80,
+                        "this kernel is PTX for compute capability 8.0 and more, which the device lacks");
 }
 
 /// Of the kernels of compute capability 9.0, which add up 128 k.
 inline std::optional<Refusal> refuse_tensor_cores(const Features& f, const Problem& p) {
-  if (!f.ptx_sm_90) {
-    return Refusal{backend::Reason::device_feature,
-                   "this kernel is PTX for compute capability 9.0, which the device lacks"};
-  }
-  return refuse_narrow_groups(p, 128);
+  auto refusal = refuse_without(f.ptx_sm_90, "this kernel is PTX for compute capability 9.0, which the device lacks");
+  return refusal ? refusal : refuse_narrow_groups(p, 128);
 }
 
 /// Why scales of b are for too few columns, of kernels that have one scale for 128 columns; empty where they are not.

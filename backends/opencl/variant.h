@@ -147,6 +147,12 @@ struct Variant {
   double (*estimate_ns)(const Tuning&, const Problem&, const Features&) = nullptr;
 };
 
+/// What Variant::needs answers of a device with a feature, or without: then the reason is `why`.
+inline std::optional<Refusal> refuse_without(bool there, std::string why) {
+  if (there) return std::nullopt;
+  return Refusal{backend::Reason::device_feature, std::move(why)};
+}
+
 /// The same kernel for weights of four bits, as a variant that has a trial of its own.
 Variant for_weights_of_four_bits(Variant v, std::string summary);
 

@@ -149,10 +149,7 @@ Variant gemm_amx() {
                 {"split_k", 1, {1, 2, 3, 4, 6, 8, 12, 16}, "parts of k, by cores of their own with floats 1"}};
   set_one_launch<one_launch>(v, "gemm_amx");
   v.schedule = [](const Tuning& t) { return ScheduleShape{kRows, t["block_m"], true}; };
-  v.needs = [](const Features& f, const Problem&) -> std::optional<Refusal> {
-    if (f.amx_why_not.empty()) return std::nullopt;
-    return Refusal{backend::Reason::device_feature, f.amx_why_not};
-  };
+  v.needs = [](const Features& f, const Problem&) { return refuse_without(f.amx_why_not.empty(), f.amx_why_not); };
   v.trial->permission = ask_for_tiles;
   v.local_bytes = local_bytes;
   v.tile = [](const Tuning&) { return Shape{2 * kRows, 32}; };

@@ -14,12 +14,6 @@ std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   return t["tile_m"] * (4 * p.k_group + 8) + magnitude_bytes(p, t["tile_m"], columns(t));
 }
 
-std::optional<Refusal> needs(const Features& f, const Problem&) {
-  if (f.dpas_lanes != 0) return std::nullopt;
-  return Refusal{backend::Reason::device_feature,
-                 "this kernel needs cl_intel_subgroup_matrix_multiply_accumulate, which the device lacks"};
-}
-
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   Tuning t{{"tile_m", 32}, {"work_n", 2}, {"sub_groups", 4}, {"lanes", 16}, {"split_k", 1}};
   if (f.dpas_lanes != 0) t["lanes"] = f.dpas_lanes;
@@ -53,7 +47,10 @@ Variant gemm_dpas() {
                 {"split_k", 1, {1, 2, 3, 4, 6, 8, 12, 16}, "parts of k"}};
   v.products = fp8_codes();
   v.products.push_back(integer_codes().front());
-  v.needs = needs;
+  v.needs = [](const Features& f, const Problem&) {
+    return refuse_without(f.dpas_lanes != 0,
+                          "this kernel needs cl_intel_subgroup_matrix_multiply_accumulate, which the device lacks");
+  };
   v.trial = Trial{19, 72, 600};
   v.trial->in_child = v.trial->or_here = true;
   v.local_bytes = local_bytes;

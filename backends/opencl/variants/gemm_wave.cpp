@@ -21,13 +21,6 @@ std::int64_t local_bytes(const Tuning& t, const Problem& p) {
   return t["tile_m"] * (bytes_a_k * t["tile_k"] + 8) + magnitude_bytes(p, t["tile_m"], columns(t));
 }
 
-std::optional<Refusal> needs(const Features& f, const Problem&) {
-  if (f.wave_lanes != 0) return std::nullopt;
-  return Refusal{backend::Reason::device_feature,
-                 "this kernel needs waves of 32 or 64 work-items, of which the device says nothing "
-                 "(cl_amd_device_attribute_query)"};
-}
-
 Tuning rule_of_thumb(const Features& f, const Problem& p) {
   Tuning t{{"tile_m", 128}, {"work_n", 1}, {"waves", 4}, {"lanes", 64}, {"tile_k", 32}, {"split_k", 1}};
   if (f.wave_lanes == 32) {
@@ -66,7 +59,11 @@ Variant of_codes(const char* name, std::vector<Products> products, const std::st
                    {"tile_m must be at least the 32 rows of a product of 64 lanes",
                     [](const Tuning& t, const Problem&) { return t["tile_m"] >= side(t); }}};
   v.products = std::move(products);
-  v.needs = needs;
+  v.needs = [](const Features& f, const Problem&) {
+    return refuse_without(f.wave_lanes != 0,
+                          "this kernel needs waves of 32 or 64 work-items, of which the device says nothing "
+                          "(cl_amd_device_attribute_query)");
+  };
   // Compilers have ended their process over a product that they know and the device has not: a child or nobody.
   v.trial = Trial{19, 72, 600};
   v.trial->in_child = true;
