@@ -13,7 +13,7 @@
 // computed becomes NaN. The host tries once, without products, whether the device runs so many work-groups at once.
 //
 // Set by the host: those of tile.cl, code_pairs.cl, PTX_SM_90, FLOOR_BITS, and
-// TILE_M 1   1 2 4 8 16   rows of all products, at least two of D's
+// TILE_M 1   1 2 4 8 16   rows of D of any product
 // workspace, as fused_products.cpp books it: COUNTERS words of 32 bits; of each product PRODUCT_WORDS of 64, (below); the two places of codes and
 // scales, made_bytes each.
 // Local memory: 226 KiB, all of it of arrays of the kernel's own (docs/opencl.md).

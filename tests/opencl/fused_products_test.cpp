@@ -1,6 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 // Products of a sequence in one launch (fused_products.cpp): D has the bits of the calls one by one, whatever is read
 // and written on the way; and which calls are not taken. Next door: repeats_test.cpp.
+#include <algorithm>
+#include <bit>
+
+#include "backends/opencl/arguments.h"
+#include "backends/opencl/device.h"
+#include "backends/opencl/elements.h"
+#include "backends/opencl/gemm.h"
+#include "backends/opencl/objects.h"
+#include "backends/opencl/step.h"
 #include "tests/opencl/harness.h"
 
 namespace ironcl::opencl::testing {
@@ -159,6 +168,78 @@ TEST(OpenClFusedProducts, OtherCallsStayWhatTheyWere) {
     const auto sequence = calls.sequence();
     EXPECT_EQ(sequence->variant(), "");
     EXPECT_TRUE(calls.left_by([&] { sequence->enqueue(calls.ready.front()->queue, {}); }) == expected);
+  }
+}
+
+/// Twice as many work-groups as run at once: those that run do not meet the others. The launch ends, and leaves all
+/// ready for one that has its work-groups.
+TEST(OpenClFusedProducts, ALaunchWhoseWorkGroupsDoNotMeetGivesUp) {
+  if (devices_of_rings().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
+  constexpr std::size_t kCounters = 128, kWords = 9, kTurn = 66, kTable = kCounters / 2;
+  for (const auto& device : devices_of_rings()) {
+    // Of the codes of 16 rows of 12288 values every work-group makes some.
+    Calls calls(*device, {listed(of(16, 4096, 12288)), listed(of(16, 512, 4096), 0)});
+    const auto expected = calls.one_by_one();
+    const auto context = dynamic_cast<Device&>(*device).context();
+    const Features& f = context->features;
+    Defines defines = quantizer_defines(f, DType::bf16, DType::e4m3fn, {});
+    defines.merge(
+        Defines{{"FLOOR_BITS", std::to_string(std::bit_cast<std::uint32_t>(numerics::Quantizer{}.amax_floor)) + "u"},
+                {"QUANTISE", "1"},
+                {"A_TYPE", kernel_number(DType::e4m3fn)},
+                {"B_TYPE", kernel_number(DType::e4m3fn)},
+                {"D_TYPE", kernel_number(DType::bf16)},
+                {"BIAS_TYPE", "0"},
+                {"B_SCALE_COLS", "128"},
+                {"TILE_M", "16"}});
+    const cl::Program program = context->builder->build("fused_products.cl", defines, quantizer_options(f));
+    cl::Kernel kernel(program, "fused_products"), note(program, "note_address");
+    const cl::CommandQueue queue = own(calls.ready.front()->queue).native();
+    const std::size_t made = 96 * 16 * (128 + 4), unmade_at = kTable + 64 * kWords;
+    std::vector<cl_ulong> words(unmade_at + made / 4, ~cl_ulong{0});
+    std::fill_n(words.begin(), unmade_at, 0);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const backend::GemmDesc& p = dynamic_cast<const Gemm&>(*calls.ready[i]->plan).choice().problem;
+      const auto pair = [](std::int64_t low, std::int64_t high) { return static_cast<cl_ulong>(low | high << 32); };
+      const cl_ulong of_product[] = {pair(p.lda, p.ldd), pair(p.m, p.n), pair(p.k / 128, p.k / 128), 128 * i};
+      std::copy(std::begin(of_product), std::end(of_product), &words[kTable + i * kWords + 5]);
+    }
+    const std::size_t bytes = words.size() * sizeof(cl_ulong);
+    const cl::Buffer workspace(context->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes, words.data());
+    bind<NoteAddressArg::words>(note, workspace);
+    for (std::size_t i = 0; i < 2; ++i) {
+      const Ready& r = *calls.ready[i];
+      const DeviceWeights& weights =
+          static_cast<const Weights&>(*r.args.weights).in(*dynamic_cast<const Gemm&>(*r.plan).weight_form());
+      std::size_t place = kTable + i * kWords;
+      for (const cl::Buffer* memory :
+           {&weights.codes, &weights.scales, &own(r.args.a.buffer).memory(), &own(r.args.d.buffer).memory()}) {
+        bind_memory<NoteAddressArg::memory>(note, {memory, 0}, 1);
+        bind<NoteAddressArg::place>(note, place++);
+        queue.enqueueNDRangeKernel(note, cl::NullRange, cl::NDRange(1), cl::NDRange(1));
+      }
+    }
+    bind<FusedProductsArg::count>(kernel, 2);
+    bind<FusedProductsArg::made_bytes>(kernel, made);
+    bind<FusedProductsArg::workspace>(kernel, workspace);
+    const auto launched = [&](int groups_of_unit, int waits) {
+      bind<FusedProductsArg::waits>(kernel, waits);
+      const auto groups = static_cast<std::size_t>(groups_of_unit * f.compute_units);
+      return calls.left_by(
+          [&] { queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(groups * 288), cl::NDRange(288)); });
+    };
+    const auto given_up = launched(2, 2000);
+    for (const std::vector<std::uint8_t>& d : given_up)
+      for (std::size_t at = 0; at < d.size(); at += 2) {
+        const int bits = d[at] | d[at + 1] << 8;
+        ASSERT_TRUE((bits & 0x7f80) == 0x7f80 && bits != 0xffff) << "element " << at / 2 << " is no NaN, or poison";
+      }
+    std::vector<cl_ulong> after(words.size());
+    queue.enqueueReadBuffer(workspace, CL_TRUE, 0, bytes, after.data());
+    EXPECT_TRUE(std::all_of(after.begin(), after.begin() + kTurn / 2, [](cl_ulong word) { return word == 0; }));
+    EXPECT_EQ(static_cast<cl_uint>(after[kTurn / 2]), 2u);
+    EXPECT_TRUE(std::equal(after.begin() + unmade_at, after.end(), words.begin() + unmade_at));
+    EXPECT_TRUE(launched(1, 1 << 24) == expected);
   }
 }
 
