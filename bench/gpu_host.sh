@@ -107,6 +107,10 @@ if [ -n "$gpu" ]; then
       --shape 4096x4096,7168x16384 --m 1,4,16,64,128,4096 --accuracy "$class" --x-dtype bf16 --out-dtype bf16 --min-ms 30 --check-rows 1 --csv "$out/host-$class.csv"
   done
 fi
+# A decode step: the linears of layers one after another, beside PyTorch in a CUDA graph.
+if [ -n "$gpu" ] && [ -n "$peers" ]; then
+  step 'a chain of linears' chain.txt timeout 240 python3 bench/chain_peer.py "$ironcl" --gpu --m 1,2,4,8,16,64
+fi
 # Many matrices in one product, beside a dense one of as many rows.
 grouped=(8,4096,4096,7168 32,1024,4096,7168 32,192,4096,7168)
 if [ -n "$gpu" ]; then
