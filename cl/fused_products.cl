@@ -14,8 +14,8 @@
 //
 // Set by the host: those of tile.cl, code_pairs.cl, PTX_SM_90, FLOOR_BITS, and
 // TILE_M 1   1 2 4 8 16   rows of D of any product
-// workspace, as fused_products.cpp books it: COUNTERS words of 32 bits; of each product PRODUCT_WORDS of 64, (below); the two places of codes and
-// scales, made_bytes each.
+// workspace, as fused_products.cpp books it: COUNTERS words of 32 bits; of each product PRODUCT_WORDS words of 64 bits; the two places of codes
+// and their scales, made_bytes each.
 // Local memory: 226 KiB, all of it of arrays of the kernel's own (docs/opencl.md).
 // Origin: as gemm_mma_ring.cl.
 #include "tile.cl"
@@ -44,7 +44,7 @@
 #include "meeting.cl"
 
 #define MOST_STAGES (MEMORY / WEIGHTS / WARPS)
-// Words of a product. N_BEFORE: units of the products before it, so that work-groups have as many of all products together.
+// Words of a product: five addresses, and pairs of numbers.
 #define PRODUCT_WORDS 9
 #define WORD(p, i) products[(p) * PRODUCT_WORDS + (i)]
 #define LOW(p, i) ((uint)WORD(p, i))
@@ -53,7 +53,7 @@
 #define SB_OF(p) ((__global const float*)WORD(p, 1))
 #define A_OF(p) ((__global const uchar*)WORD(p, 2))
 #define D_OF(p) ((__global uchar*)WORD(p, 3))
-#define BIAS_OF_P(p) ((__global const uchar*)WORD(p, 4))
+#define BIASES_OF(p) ((__global const uchar*)WORD(p, 4))
 #define LDA_OF(p) LOW(p, 5)
 #define LDD_OF(p) HIGH(p, 5)
 #define ROWS_OF(p) LOW(p, 6)
@@ -61,7 +61,8 @@
 #define BLOCKS_OF(p) LOW(p, 7)
 #define ALL_BLOCKS_OF(p) HIGH(p, 7)  // Of B's form.
 #define UNITS_OF(p) ((N_OF(p) + COLUMNS - 1) / COLUMNS)
-#define FIRST_OF(p) ((group + grid - LOW(p, 8) % grid) % grid)
+#define UNITS_BEFORE(p) LOW(p, 8)  // Of the products before it: units are dealt as one list, so that all work-groups have as many.
+#define FIRST_OF(p) ((group + grid - UNITS_BEFORE(p) % grid) % grid)
 
 // Groups of a row by 128, of which a half-warp has one in hand, eight values a lane: `index` is of row ROW_AT of K block BLOCK_AT.
 #define LAST(index) min(index, all - 1)
@@ -183,7 +184,7 @@ __kernel __attribute__((reqd_work_group_size(32 * (WARPS + 1), 1, 1))) void fuse
 #if SHARES
     __global uchar* const here = made + ((before + p) & 1) * made_bytes, *const scales_here = here + all * 128u;
     // A warp's share: two groups, of each `grid` pairs one.
-    for (uint pair = warp * grid + (group + LOW(p, 8)) % grid; together && pair * 2 < all; pair += WARPS * grid) {
+    for (uint pair = warp * grid + (group + UNITS_BEFORE(p)) % grid; together && pair * 2 < all; pair += WARPS * grid) {
       const uint index = pair * 2 + (lane >> 4);
       LOAD_VALUES(raw[0], index)
       SCALES_OF_PASSES(raw, FLOOR_BITS, scale, reciprocal);
@@ -277,7 +278,7 @@ __kernel __attribute__((reqd_work_group_size(32 * (WARPS + 1), 1, 1))) void fuse
         if (row >= rows || column >= n) continue;
         float total = 0.f;
         UNROLL for (int i = 0; i < WARPS; ++i) total += parts[buffer][i] SUM_AT(row, of_unit);
-        store_d(D_OF(p), 0, LDD_OF(p), BIAS_OF_P(p), 0, (int)row, (int)column, together ? total : NAN);
+        store_d(D_OF(p), 0, LDD_OF(p), BIASES_OF(p), 0, (int)row, (int)column, together ? total : NAN);
       }
       if (BUFFERS == 1) MEETING_BARRIER();
     }
