@@ -108,7 +108,6 @@ struct Made {
 double microseconds(const cl::Event& command) { return 1e6 * opencl::seconds_of_run(command); }
 
 struct Measured {
-  double first_us = 0;   ///< Of the plan's first kernel, which may be its last.
   double kernel_us = 0;  ///< Of what multiplies: with parts of K that a kernel of its own adds, the sum of both.
   double plan_us = 0;    ///< From the first kernel's begin to the last one's end.
   double worst = 0;
@@ -133,7 +132,7 @@ Measured measure(Run& run, const std::shared_ptr<backend::Gemm>& plan, const bac
   if (!o.a_scale.empty()) args.a_scale = run.upload(o.a_scale);
   args.d = run.upload(std::vector(static_cast<std::size_t>(d.m * d.n * 2), std::byte{0xff}));
   auto& queue = dynamic_cast<opencl::Queue&>(*run.queue);
-  std::vector<double> first, kernel, whole;
+  std::vector<double> kernel, whole;
   layer::Check check;
   for (int i = 0; i <= runs; ++i) {
     cl::CommandQueue native = queue.native();
@@ -147,12 +146,11 @@ Measured measure(Run& run, const std::shared_ptr<backend::Gemm>& plan, const bac
       continue;
     }
     const auto& events = dynamic_cast<opencl::Event&>(*event);
-    first.push_back(microseconds(events.commands().front()));
     kernel.push_back(microseconds_multiplying(dynamic_cast<const opencl::Gemm&>(*plan), events.commands()));
     const backend::Profile profile = event->profile();
     whole.push_back(static_cast<double>(profile.end_ns - profile.start_ns) / 1e3);
   }
-  return {median(first), median(kernel), median(whole), check.comparison.max_error_over_bound, check.pass};
+  return {median(kernel), median(whole), check.comparison.max_error_over_bound, check.pass};
 }
 
 /// What the clock of every figure reads of a kernel that does nothing, in microseconds, as all are read: after a
@@ -207,9 +205,9 @@ bool row(Run& run, const Settings& s, const Made& o, PreparedWeights& weights, b
              f.plan_us, c.worst, f.worst, pass ? "pass" : "FAIL");
   std::fflush(stdout);
   if (csv != nullptr)
-    *csv << fmt::format("{},{},{},{},{},\"{}\",{:.2f},{:.2f},{:.2f},{:.2f},{:.4f},{:.4f},{}\n", m, n, k, asked,
-                        codes->info().variant, codes->info().tuning, c.kernel_us, c.plan_us, f.plan_us, f.first_us,
-                        c.worst, f.worst, pass ? "pass" : "fail");
+    *csv << fmt::format("{},{},{},{},{},\"{}\",{:.2f},{:.2f},{:.2f},{:.4f},{:.4f},{}\n", m, n, k, asked,
+                        codes->info().variant, codes->info().tuning, c.kernel_us, c.plan_us, f.plan_us, c.worst,
+                        f.worst, pass ? "pass" : "fail");
   return pass;
 }
 
@@ -278,11 +276,10 @@ bool chain(Run& run, const Settings& s, const opencl::Config& config, std::int64
   std::vector<Text> texts;
   for (const std::string& said : s.texts) texts.push_back(text_of(said, s, config, native));
   std::vector<Shape> shapes;
+  shapes.reserve(s.shapes.size());
   for (const auto& [n, k] : s.shapes) {
-    backend::GemmDesc desc = product(m, n, k, DType::bf16);
-    shapes.push_back({desc, {{}, layer::make_operands(desc, 1)}});
-  }
-  for (Shape& shape : shapes) {
+    const backend::GemmDesc desc = product(m, n, k, DType::bf16);
+    Shape& shape = shapes.emplace_back(Shape{desc, {{}, layer::make_operands(desc, 1)}});
     shape.a = run.upload(shape.operands.of(shape.desc).a);
     shape.all_of_d = run.upload(std::vector(shape.behind_d() + (4U << 20U), std::byte{0xff}));
     for (std::size_t i = 0; i < s.layers; ++i) shape.layers.push_back({run, shape.operands});
@@ -333,7 +330,6 @@ bool chain(Run& run, const Settings& s, const opencl::Config& config, std::int64
       const std::chrono::duration<double, std::micro> took = std::chrono::steady_clock::now() - start;
       if (round > 0) text.times.push_back(took.count() / static_cast<double>(s.layers));
     }
-  bool pass = true;
   for (Text& text : texts) {
     fmt::print("{:>5} {:>8.1f} {:>8.1f}  {:.3f} {}  {} {}\n", m, median(text.times),
                *std::ranges::min_element(text.times), text.worst, text.pass ? "pass" : "FAIL",
@@ -345,9 +341,8 @@ bool chain(Run& run, const Settings& s, const opencl::Config& config, std::int64
       if (const std::string left = left_behind(run, shapes[i]); !left.empty()) fmt::print("      {}\n", left);
     }
     std::fflush(stdout);
-    pass = pass && text.pass;
   }
-  return pass;
+  return std::ranges::all_of(texts, &Text::pass);
 }
 
 }  // namespace
@@ -405,7 +400,7 @@ int main(int argc, char** argv) try {
   std::ofstream file;
   if (!s.csv.empty()) {
     file.open(s.csv);
-    file << "m,n,k,class,variant,config,kernel_us,codes_us,bf16_us,bf16_first_us,error_codes,error_bf16,verdict\n";
+    file << "m,n,k,class,variant,config,kernel_us,codes_us,bf16_us,error_codes,error_bf16,verdict\n";
   }
   fmt::print(
       "{}; microseconds, L2 cold, an empty kernel reads {:.1f}; errors as a share of the class's bound, {} rows\n",

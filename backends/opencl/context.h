@@ -2,6 +2,7 @@
 // What all objects of one device share and keep alive.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <mutex>
 
@@ -20,7 +21,7 @@ struct Persistent {
   Exclusive launches{false};
 };
 
-/// Made once per device; constant afterwards but for `persistent`. Any thread.
+/// Made once per device; constant afterwards but for the last two. Any thread.
 struct Context {
   cl::Platform platform;
   cl::Device device;
@@ -34,6 +35,7 @@ struct Context {
   std::unique_ptr<Trials> trials;              ///< Null: variants that need a trial do not run.
   std::unique_ptr<UsualForms> usual;           ///< Null: selection takes all forms of weights for alike.
   mutable Persistent persistent;
+  std::atomic<std::uint64_t> launches = 0;  ///< Kernels that calls have enqueued.
 
   SelectionContext selection() const { return {features, variants, trials.get(), usual.get()}; }
 };

@@ -122,6 +122,7 @@ std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
   }
   if (key == "fma_flops") return serialize(boost::json::value(measure_fma_flops(*context(), 0.015)));
   if (key == "copy_bytes_per_s") return serialize(boost::json::value(measure_copy_rate(*context(), 0.05)));
+  if (key == "launches") return std::to_string(context_->launches);
   if (key == "choice" && desc != nullptr) {
     Choice choice;
     const backend::Support support = choose(context()->selection(), *desc, &choice, context_->tuned.get());
@@ -138,7 +139,7 @@ std::string Device::query(std::string_view key, const backend::GemmDesc* desc) {
   if (key == "candidates" && desc != nullptr) return candidates_json(context()->selection(), *desc);
   throw Error(Status::unimplemented,
               "query \"{}\" is not known; known are features, options, variants, ceilings, fma_flops, "
-              "copy_bytes_per_s, and with a problem choice and candidates",
+              "copy_bytes_per_s, launches, and with a problem choice and candidates",
               key);
 }
 

@@ -13,7 +13,6 @@
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/operations.h"
 #include "backends/opencl/persistent.h"
-#include "backends/opencl/step.h"
 #include "backends/spans.h"
 
 namespace ironcl::opencl {

@@ -5,7 +5,6 @@
 #include <algorithm>
 #include <bit>
 #include <optional>
-#include <span>
 
 #include "backends/opencl/arguments.h"
 #include "backends/opencl/elements.h"
@@ -13,7 +12,6 @@
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/operations.h"
 #include "backends/opencl/persistent.h"
-#include "backends/opencl/step.h"
 
 namespace ironcl::opencl {
 
@@ -43,12 +41,11 @@ bool FusedProduct::fits(const Context& context) const {
   const Features& f = context.features;
   const auto ring = std::find_if(context.variants.begin(), context.variants.end(),
                                  [](const Variant& v) { return v.name == "gemm_mma_ring"; });
-  const auto is_aligned = [&](std::int64_t bytes) { return bytes % 16 == 0; };
   return ring != context.variants.end() && f.own_local_bytes >= kLocalBytes && f.has_quick_quotients() &&
          args.m > 0 && args.m <= kMostRows && p.a_source != DType::none && !args.a_quantized &&
          (p.a == DType::e4m3fn || p.a == DType::e5m2) && p.k_group == 128 && is_row_by_k_block(p.a_scale.grid, p.k) &&
          p.k % 128 == 0 && p.k <= kLongestRow && p.d_later == DType::none &&
-         is_aligned(p.lda * numerics::size_of(p.a_source)) && is_aligned(static_cast<std::int64_t>(args.a.offset)) &&
+         (p.lda * numerics::size_of(p.a_source) | static_cast<std::int64_t>(args.a.offset)) % 16 == 0 &&
          std::max(p.lda, p.ldd) <= kLargestSize && gemm.choice().variant->accuracy == backend::AccuracyClass::f32 &&
          gemm.weight_form()->name() == swizzled_form()->name() && !ring->needs(f, p);
 }

@@ -5,6 +5,7 @@
 #include "backends/words.h"
 #include "host/layer/synthetic.h"
 #include "host/report/units.h"
+#include "host/tuning/answer.h"
 
 namespace ironcl::cli {
 namespace {
@@ -40,6 +41,7 @@ constexpr auto kColumns = std::to_array<KnownColumn>({
     {"ranks", "ranks", Kind::integer},
     {"chunks", "chunks", Kind::integer, 6},
     {"products", "products", Kind::integer, 9},
+    {"launches", "launches", Kind::integer, 9},
     {"form", "form", Kind::text, 20},
     {"variant", "variant", Kind::text, 18},
     {"variants", "variants", Kind::text},
@@ -86,12 +88,10 @@ const KnownColumn& column(std::string_view key) {
 }
 
 std::vector<report::Column> columns_of(std::string_view keys) {
-  std::vector<report::Column> all;
-  for (const std::string_view key : words::split(keys, ' ')) {
+  return words::each(words::split(keys, ' '), [](std::string_view key) -> report::Column {
     const KnownColumn& known = column(key);
-    all.push_back({known.key, known.heading, known.kind});
-  }
-  return all;
+    return {known.key, known.heading, known.kind};
+  });
 }
 
 Cell cell(const BenchRow& row, std::string_view key) {
@@ -123,37 +123,34 @@ std::string line(const std::vector<std::string_view>& keys, const std::vector<st
 struct Chain {
   Sequence sequence;
   Queue queue;
+  std::vector<double> enqueueing{};  ///< Of each call the time until its last kernel was enqueued.
 
   Chain(const Device& device, const std::function<void(SequenceDesc&)>& record, std::size_t layers) : queue(device) {
     SequenceDesc calls;
     for (std::size_t at = 0; at < layers; ++at) record(calls);
     sequence = {device, calls};
   }
-  void run() {
+  layer::Timing run() {
+    const double start = report::now_ns();
     queue.submit(sequence, {});
+    enqueueing.push_back(report::now_ns() - start);
     queue.finish();
+    return {.host_ns = report::now_ns() - start};
   }
 };
 
 /// Times a chain and one wait, of layers of `bytes` each, into its row.
-void time_chain(Chain& chain, std::size_t layers, double bytes, const BenchSettings& settings, BenchRow& row) {
-  std::vector<double> enqueueing;  // Until the last kernel was enqueued.
-  const auto run = [&] {
-    const double start = report::now_ns();
-    chain.queue.submit(chain.sequence, {});
-    enqueueing.push_back(report::now_ns() - start);
-    chain.queue.finish();
-    layer::Timing timing;
-    timing.host_ns = report::now_ns() - start;
-    return timing;
-  };
+void time_chain(const Device& device, Chain& chain, std::size_t layers, double bytes, const BenchSettings& settings,
+                BenchRow& row) {
+  const auto run = [&] { return chain.run(); };
+  add_launches(row, device, run);
   Timed timed = measure(run, settings);
   timed.kind = IRONCL_TIME_MEASURED;  // By the host, which waits for the whole chain.
-  enqueueing.erase(enqueueing.begin(), enqueueing.end() - static_cast<std::ptrdiff_t>(timed.host.count));
   const auto count = static_cast<double>(layers);
   add_times(row, timed, 0, bytes * count, settings.copy_bytes_per_second);
   row["layer_ns"] = timed.host.median / count;
-  row["enqueue_ns"] = tuning::summarize(enqueueing).median / count;
+  const auto of_timed = chain.enqueueing.end() - static_cast<std::ptrdiff_t>(timed.host.count);
+  row["enqueue_ns"] = tuning::summarize({of_timed, chain.enqueueing.end()}).median / count;
   row["layers"] = static_cast<std::int64_t>(layers);
   // The kernel that runs several of the calls as one.
   if (const std::string variant = chain.sequence.info().variant; !variant.empty()) row["variants"] = variant;
@@ -194,9 +191,8 @@ BenchTable::BenchTable(const BenchColumns& columns, ProgressLine& line)
     : table_(columns_of(columns.keys)), shown_(words::split(columns.shown, ' ')), line_(line) {}
 
 void BenchTable::heading() const {
-  std::vector<std::string> headings;
-  for (const std::string_view key : shown_) headings.emplace_back(column(key).heading);
-  say(line(shown_, headings) + "\n");
+  say(line(shown_, words::each(shown_, [](std::string_view key) { return std::string(column(key).heading); })) +
+      "\n");
 }
 
 void BenchTable::add(const BenchRow& row) {
@@ -247,10 +243,22 @@ void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, do
     row["of_copy_ceiling"] = bytes / ns * 1e9 / copy_bytes_per_second;
 }
 
+void add_launches(BenchRow& row, const Device& device, const std::function<layer::Timing()>& run) {
+  const auto so_far = [&] {
+    return tuning::answer_of(device, "launches",
+                             [](const boost::json::value& count) { return count.to_number<std::int64_t>(); });
+  };
+  const auto before = so_far();
+  if (!before) return;
+  run();
+  row["launches"] = *so_far() - *before;
+}
+
 const BenchColumns kChainColumns = {
-    "device m layers products form variants verdict layer_ns spread enqueue_ns gbytes_per_s of_copy_ceiling "
+    "device m layers products launches form variants verdict layer_ns spread enqueue_ns gbytes_per_s of_copy_ceiling "
     "max_error_over_bound runs why",
-    "m layers products form verdict layer_ns spread enqueue_ns gbytes_per_s of_copy_ceiling max_error_over_bound "
+    "m layers products launches form verdict layer_ns spread enqueue_ns gbytes_per_s of_copy_ceiling "
+    "max_error_over_bound "
     "variants"};
 
 void bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
@@ -262,13 +270,12 @@ void bench_chain(const Device& device, const std::vector<MeasuredLayer>& product
     double bytes = 0;
     std::string variants;
     for (const MeasuredLayer& product : products) {
-      report::Problem problem = product.problem;
+      report::Problem& problem = problems.emplace_back(product.problem);
       problem.m = rows;
       operands.push_back(layer::make_operands(problem, settings.seed + calls.size()));
       calls.emplace_back(device, problem, operands.back(), layer::ExecutionSettings{.copies = layers});
       bytes += tuning::least_bytes_of(problem);
       variants += (variants.empty() ? "" : ", ") + std::string(calls.back().plan().info().variant);
-      problems.push_back(problem);
     }
     row["variants"] = variants;
     Chain chain(
@@ -281,13 +288,13 @@ void bench_chain(const Device& device, const std::vector<MeasuredLayer>& product
     worst.pass = true;
     for (std::size_t i = 0; i < calls.size(); ++i) {
       layer::Check check =
-          calls[i].check(layer::expect(problems[i], operands[i], settings.check_rows), [&] { chain.run(); });
+          calls[i].check(layer::expect(problems[i], operands[i], settings.check_rows), [&] { return chain.run(); });
       if (!check.pass) check.why = fmt::format("{}: {}", report::to_line(problems[i]), check.why);
       const double error = check.comparison.max_error_over_bound;
       if (worst.pass && (!check.pass || error > worst.comparison.max_error_over_bound)) worst = std::move(check);
     }
     add_check(row, worst);
-    time_chain(chain, layers, bytes, settings, row);
+    time_chain(device, chain, layers, bytes, settings, row);
     row["products"] = static_cast<std::int64_t>(products.size());
   });
 }
@@ -323,9 +330,9 @@ void bench_mlp(const Device& device, const MeasuredLayer& gate_up, const Measure
     row["variants"] = plans[0].variant + ", " + plans[1].variant;
     Chain chain(
         device, [&](SequenceDesc& calls) { call.record(calls); }, layers);
-    const auto run = [&] { chain.run(); };
+    const auto run = [&] { return chain.run(); };
     add_check(row, call.check(layer::expect(std::move(oracle), runner.graph(), settings.check_rows), run));
-    time_chain(chain, layers, tuning::least_bytes_of(both) + tuning::least_bytes_of(down), settings, row);
+    time_chain(device, chain, layers, tuning::least_bytes_of(both) + tuning::least_bytes_of(down), settings, row);
   });
 }
 

@@ -72,6 +72,9 @@ void add_check(BenchRow& row, const layer::Check& check);
 /// copy rate where that is known.
 void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, double copy_bytes_per_second);
 
+/// Adds how many kernels one more call of `run` launches, where the device's plugin counts them.
+void add_launches(BenchRow& row, const Device& device, const std::function<layer::Timing()>& run);
+
 /// The products of `layers` layers, each with a copy of the weights, so that none come from a cache: recorded, and
 /// submitted by one call, as a decode step runs them; what that left of each is checked first.
 void bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,

@@ -86,8 +86,8 @@ class BenchCommand final : public Command {
           bench_ranks(ranks_.launch(), device, one, chunks_, ranks_.settings(), settings_, over);
       });
     constexpr BenchColumns kColumns = {
-        "device layer problem m n k variant accuracy_class config verdict time_ns spread time_kind host_ns gflops "
-        "gbytes_per_s of_fma_ceiling of_copy_ceiling max_error_over_bound rows_checked plan_ns prepare_ns "
+        "device layer problem m n k variant accuracy_class config launches verdict time_ns spread time_kind host_ns "
+        "gflops gbytes_per_s of_fma_ceiling of_copy_ceiling max_error_over_bound rows_checked plan_ns prepare_ns "
         "weights_bytes runs why",
         "m n k variant accuracy_class verdict time_ns spread gflops gbytes_per_s of_fma_ceiling of_copy_ceiling "
         "max_error_over_bound"};
@@ -299,7 +299,9 @@ class BenchCommand final : public Command {
           ceiling = next;
         }
       };
-      const Timed timed = cli::measure([&execution] { return execution->run(); }, settings_, between);
+      const auto run = [&execution] { return execution->run(); };
+      add_launches(row, device, run);
+      const Timed timed = cli::measure(run, settings_, between);
       add_times(row, timed, flops, tuning::least_bytes_of(problem), settings_.copy_bytes_per_second);
       if (!fma_shares.empty()) row["of_fma_ceiling"] = tuning::summarize(fma_shares).median;
       for (const char* share : {"of_fma_ceiling", "of_copy_ceiling"})

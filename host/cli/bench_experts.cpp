@@ -40,9 +40,10 @@ double flops_of(const ExpertsForm& form, std::int64_t tokens) {
 }
 
 const BenchColumns kExpertsColumns = {
-    "device model tokens experts hit rows variant accuracy_class verdict time_ns spread time_kind host_ns gflops "
+    "device model tokens experts hit rows launches variant accuracy_class verdict time_ns spread time_kind host_ns "
+    "gflops "
     "gbytes_per_s of_copy_ceiling max_error_over_bound tokens_checked weights_bytes runs why",
-    "tokens hit rows variant accuracy_class verdict time_ns spread gflops gbytes_per_s of_copy_ceiling "
+    "tokens hit rows launches variant accuracy_class verdict time_ns spread gflops gbytes_per_s of_copy_ceiling "
     "max_error_over_bound"};
 
 void bench_experts(const Device& device, const layer::ExpertsSource& source, const layer::ExpertsChoices& choices,
@@ -55,9 +56,8 @@ void bench_experts(const Device& device, const layer::ExpertsSource& source, con
     std::vector<ExpertsInput> inputs;
     for (std::size_t i = 0; i < kInputs; ++i)
       inputs.push_back(layer::make_experts_input(form, choices.tokens, settings.skew, settings.seed + i));
-    std::vector<layer::Execution> whole;
-    whole.reserve(kInputs);
-    for (const ExpertsInput& input : inputs) whole.emplace_back(device, experts, input);
+    auto whole =
+        words::each(inputs, [&](const ExpertsInput& input) { return layer::Execution(device, experts, input); });
     // A model's steps have modelled times each; elsewhere what a caller waits for is the whole.
     if (device.props().type != IRONCL_DEVICE_MODEL)
       for (layer::Execution& one : whole) one.record();
@@ -66,7 +66,9 @@ void bench_experts(const Device& device, const layer::ExpertsSource& source, con
     if (!check.pass) check.why = fmt::format("y of token {}", check.comparison.worst_row);
     add_check(row, check);
     std::size_t next = 0;
-    const Timed timed = measure([&] { return whole[next++ % whole.size()].run(); }, settings);
+    const auto run = [&] { return whole[next++ % whole.size()].run(); };
+    add_launches(row, device, run);
+    const Timed timed = measure(run, settings);
     const std::int64_t hit = experts_hit(form, inputs), rows = choices.tokens * form.routing.top_k;
     add_times(row, timed, flops_of(form, choices.tokens),
               static_cast<double>(static_cast<std::uint64_t>(hit) * expert_bytes(form, form.experts) +

@@ -36,11 +36,9 @@ ranks::SpreadSettings timing(ranks::SpreadSettings settings, const BenchSettings
       const Timed timed = measure(
           [&] {
             tell(1);
-            layer::Timing one;
             const double start = report::now_ns();
             all.push_back(call());
-            one.host_ns = report::now_ns() - start;
-            return one;
+            return layer::Timing{.host_ns = report::now_ns() - start};
           },
           bench);
       tell(0);

@@ -193,7 +193,7 @@ std::vector<double> Execution::left(ValueId id, std::int64_t rows) {
                  fetch<std::byte>(scaled ? runner_->scales(id, call_.tokens) : ironcl_span{}), all);
 }
 
-Output Execution::compute(bool show_quantized, const std::function<void()>& instead) {
+Output Execution::compute(bool show_quantized, const std::function<Timing()>& instead) {
   Output output;
   const Graph& graph = runner_->graph();
   const DType out = graph.values[graph.result].dtype;
@@ -220,10 +220,7 @@ Output Execution::compute(bool show_quantized, const std::function<void()>& inst
     scales = Buffer(device_, bytes_of_matrix(DType::f32, grid.scale_rows(problem_.m), grid.scale_cols(problem_.k)));
     call.bound.push_back({graph.find("x codes"), codes.span(), scales.span()});
   }
-  if (instead)
-    instead();
-  else
-    output.timing = run(call);
+  output.timing = instead ? instead() : run(call);
   output.d = fetch<std::byte>(d_.span());
   output.d_scales = fetch<std::byte>(d_scale_.span());
   output.quantized = {fetch<std::uint8_t>(codes.span()), fetch<float>(scales.span())};
@@ -237,7 +234,7 @@ Output Execution::compute(bool show_quantized, const std::function<void()>& inst
   return output;
 }
 
-Check Execution::check(const Expected& expected, const std::function<void()>& instead) {
+Check Execution::check(const Expected& expected, const std::function<Timing()>& instead) {
   const Output output = compute(false, instead);
   return layer::check(expected, output.d, output.unwritten, runner_->plans(), output.d_scales);
 }

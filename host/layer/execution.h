@@ -68,10 +68,10 @@ class Execution {
   /// Runs one call on the next copy and waits for it.
   Timing run();
   /// Poisons D, runs one call and reads what it left; with `show_quantized`, the plan's own codes and scales of A.
-  /// `instead`: what runs in place of that call, and ends.
-  Output compute(bool show_quantized = false, const std::function<void()>& instead = nullptr);
+  /// `instead`: runs in place of that call, to its end.
+  Output compute(bool show_quantized = false, const std::function<Timing()>& instead = nullptr);
   /// compute(), compared with the oracle.
-  Check check(const Expected& expected, const std::function<void()>& instead = nullptr);
+  Check check(const Expected& expected, const std::function<Timing()>& instead = nullptr);
   /// What the last call left of a value that no caller brings: [rows, value.cols] in f64, scales applied.
   std::vector<double> left(ValueId value, std::int64_t rows);
 

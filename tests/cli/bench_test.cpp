@@ -134,6 +134,7 @@ TEST(Bench, AChainIsCheckedAndTimedPerLayer) {
     expect_members(row, {{"verdict", "pass"}, {"layers", 3}, {"products", 2}});
     EXPECT_GT(row.at("max_error_over_bound").as_double(), 0);
     EXPECT_LT(row.at("enqueue_ns").to_number<double>(), row.at("layer_ns").to_number<double>());
+    EXPECT_TRUE(row.at("launches").is_null()) << "this plugin does not count them";
   }
   // A device that computes wrongly is found, and its product named.
   words[2] = "toy:1";
@@ -157,6 +158,7 @@ TEST(Bench, ADeviceThatSaysNoTimesIsTimedByTheHost) {
   EXPECT_GT(row.at("time_ns").to_number<double>(), 0);
   EXPECT_EQ(row.at("time_ns"), row.at("host_ns"));
   EXPECT_TRUE(row.at("of_copy_ceiling").is_null());
+  EXPECT_GE(row.at("launches").to_number<int>(), 1);
 }
 
 TEST(Bench, ModelledTimesHaveNoShareOfWhatIsMeasured) {

@@ -55,6 +55,24 @@ TEST_F(OpenClLauncher, MakesNoEventThatNobodyWants) {
   }
 }
 
+/// Launches of calls are counted, and not those of a plan that is being made.
+TEST_F(OpenClLauncher, CountsLaunches) {
+  for (const auto& device : devices()) {
+    const auto so_far = [&] { return std::stol(device->query("launches", nullptr)); };
+    Store store(*device);
+    const long before = so_far();
+    Launcher dry(store.context, dynamic_cast<Queue&>(*store.queue).native());
+    store.launch(dry, 1);
+    EXPECT_EQ(so_far(), before) << device->props().name;
+    Launcher call(store.context, store.queue, {}, false);
+    store.launch(call, 2);
+    store.launch(call, 3);
+    call.done();
+    EXPECT_EQ(so_far(), before + 2) << device->props().name;
+    EXPECT_EQ(store.stored(), 3);
+  }
+}
+
 TEST_F(OpenClLauncher, MakesEventsWhereSomethingDependsOnThem) {
   for (const auto& device : devices()) {
     Store store(*device);
