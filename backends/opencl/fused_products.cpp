@@ -20,9 +20,9 @@ using backend::DType;
 namespace {
 
 // As the kernel has them.
-constexpr std::int64_t kMostRows = 16, kLongestRow = 8 * 32 * 128, kColumns = 32, kWarps = 8;
+constexpr std::int64_t kMostRows = 16, kLongestRow = std::int64_t{8} * 32 * 128, kColumns = 32, kWarps = 8;
 constexpr std::size_t kMostProducts = 64, kCounters = 128, kWords = 9;
-constexpr std::int64_t kLocalBytes = 226 * 1024;
+constexpr std::int64_t kLocalBytes = std::int64_t{226} * 1024;
 
 struct FusedProduct {
   const Gemm& gemm;
@@ -105,8 +105,8 @@ class FusedProducts final : public PersistentLaunch {
     // A scale and 128 codes of each K group, twice: as the kernel finds them.
     const std::int64_t made = tile == 1 ? 0 : numerics::round_up(blocks * tile * (128 + 4), 16);
     words.resize(words.size() + static_cast<std::size_t>(made / 4), ~cl_ulong{0});
-    const std::size_t bytes = words.size() * sizeof(cl_ulong);
-    workspace_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, bytes, words.data());
+    workspace_ =
+        cl::Buffer(context_->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, 8 * words.size(), words.data());
     bind<FusedProductsArg::made_bytes>(kernel_, made);
     bind<FusedProductsArg::workspace>(kernel_, workspace_);
     note_addresses(products, cl::Kernel(program, "note_address"));

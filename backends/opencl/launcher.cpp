@@ -98,9 +98,8 @@ Memory Launcher::memory(const backend::Span& span) const {
 Memory Launcher::absent() const { return {&context_->null_buffer, 0}; }
 
 void expect_countable(const char* what, Size count) {
-  if (count > kLargestSize) {
+  if (count > kLargestSize)
     throw Error(Status::unsupported, "{} {}; here they are at most {}", count.value(), what, kLargestSize);
-  }
 }
 
 void expect_fits(const Features& features, const char* what, Size bytes) {

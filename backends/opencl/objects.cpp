@@ -33,12 +33,10 @@ Buffer::Buffer(ContextPtr context, void* host, std::uint64_t size) : context_(st
 Buffer::Buffer(ContextPtr context, cl_mem memory, std::uint64_t size) : context_(std::move(context)), size_(size) {
   guarded("wrapping a cl_mem", [&] {
     const cl::Buffer wrapped(memory, true);
-    if (wrapped.getInfo<CL_MEM_CONTEXT>()() != context_->context()) {
+    if (wrapped.getInfo<CL_MEM_CONTEXT>()() != context_->context())
       throw Error(Status::invalid_argument, "the cl_mem belongs to another OpenCL context than this device's");
-    }
-    if (wrapped.getInfo<CL_MEM_TYPE>() != CL_MEM_OBJECT_BUFFER) {
+    if (wrapped.getInfo<CL_MEM_TYPE>() != CL_MEM_OBJECT_BUFFER)
       throw Error(Status::invalid_argument, "the cl_mem is not a buffer; images and pipes cannot be imported");
-    }
     constexpr cl_mem_flags kNotBoth = CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY;
     const cl_mem_flags flags = wrapped.getInfo<CL_MEM_FLAGS>();
     if ((flags & kNotBoth) != 0) {

@@ -142,9 +142,8 @@ WeightFormPtr weights_form(const Variant& variant, const Tuning& tuning, const P
 
 std::optional<Refusal> refuse(const Variant& variant, const Tuning& tuning, const Features& features,
                               const Problem& problem) {
-  if (variant.schedule == nullptr && (problem.grouped() || problem.gathers())) {
+  if (variant.schedule == nullptr && (problem.grouped() || problem.gathers()))
     return Refusal(Reason::grouping, "{} takes neither grouped problems nor gathered rows", variant.name);
-  }
   if (std::none_of(variant.products.begin(), variant.products.end(),
                    [&](const Products& one) { return contains(one.a, problem.a) && contains(one.b, problem.b); })) {
     return Refusal(Reason::dtype, "{} multiplies {}, not {} by {}", variant.name,

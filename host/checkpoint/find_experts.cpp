@@ -2,6 +2,7 @@
 // Layers of experts out of single matrices.
 #include "host/checkpoint/layer_builder.h"
 
+#include "backends/words.h"
 #include "host/checkpoint/block.h"
 #include "host/checkpoint/names.h"
 
@@ -338,10 +339,9 @@ std::vector<ExpertsLayer> find_experts(const Folder& folder, const std::vector<L
     module.experts[expert->expert][role->second] = i;
     module.mixtral_names |= expert->projection.front() == 'w';
   }
-  std::vector<ExpertsLayer> result;
-  result.reserve(modules.size());
-  for (const auto& [name, module] : modules)
-    result.push_back(ExpertsBuilder(folder, layers, by_name, module, routing).build());
+  auto result = words::each(modules, [&](const auto& named) {
+    return ExpertsBuilder(folder, layers, by_name, named.second, routing).build();
+  });
   std::ranges::sort(result, natural_less, &ExpertsLayer::name);
   return result;
 }

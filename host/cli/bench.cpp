@@ -330,8 +330,8 @@ void bench_mlp(const Device& device, const MeasuredLayer& gate_up, const Measure
     row["variants"] = plans[0].variant + ", " + plans[1].variant;
     Chain chain(
         device, [&](SequenceDesc& calls) { call.record(calls); }, layers);
-    const auto run = [&] { return chain.run(); };
-    add_check(row, call.check(layer::expect(std::move(oracle), runner.graph(), settings.check_rows), run));
+    add_check(row, call.check(layer::expect(std::move(oracle), runner.graph(), settings.check_rows),
+                              [&] { return chain.run(); }));
     time_chain(device, chain, layers, tuning::least_bytes_of(both) + tuning::least_bytes_of(down), settings, row);
   });
 }

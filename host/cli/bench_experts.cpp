@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 // Whole layers of experts.
 
+#include "backends/words.h"
 #include "host/cli/bench.h"
 #include "host/layer/experts_input.h"
 #include "host/layer/synthetic.h"

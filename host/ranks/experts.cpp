@@ -2,6 +2,8 @@
 // Experts over ranks: which operations of the list run where, and which values travel.
 #include "host/ranks/experts.h"
 
+#include "backends/words.h"
+
 namespace ironcl::ranks {
 namespace {
 
@@ -13,9 +15,7 @@ using Bytes = std::vector<std::byte>;
 
 /// The operations that lead from `given` to `wanted`; other values get no memory.
 Graph cut(Graph list, const std::vector<std::string>& given, const std::string& wanted) {
-  std::vector<ValueId> have;
-  have.reserve(given.size());
-  for (const std::string& name : given) have.push_back(list.find(name));
+  const auto have = words::each(given, [&list](const std::string& name) { return list.find(name); });
   list.result = list.find(wanted);
   std::vector<layer::Operation> kept;
   std::vector<bool> used(list.values.size());

@@ -71,12 +71,11 @@ void Registry::load_file(const std::string& path) {
 
 void Registry::discover() {
   check_not_shut_down();
-  std::vector<Candidate> candidates;
+  auto candidates = words::each(split(options_.plugin_files, ':'),
+                                [](const std::string& file) { return candidate_file(file, IRONCL_SOURCE_FILES); });
   const auto add_directory = [&](const std::string& folder, std::uint32_t source, bool optional) {
     std::ranges::move(candidate_directory(folder, source, optional), std::back_inserter(candidates));
   };
-  for (const std::string& file : split(options_.plugin_files, ':'))
-    candidates.push_back(candidate_file(file, IRONCL_SOURCE_FILES));
   for (const std::string& folder : split(options_.plugin_dirs, ':')) add_directory(folder, IRONCL_SOURCE_DIRS, false);
   if (const auto beside = directory_beside_library(); !beside.empty())
     add_directory(beside.string(), IRONCL_SOURCE_BESIDE, true);
@@ -200,19 +199,18 @@ std::string Registry::why_no_device(std::string_view plugin) const {
 
 std::vector<ironcl_report_entry> Registry::report_entries() const {
   const std::lock_guard lock(mutex_);
-  std::vector<ironcl_report_entry> entries;
-  for (const ReportRecord& record : report_)
-    entries.push_back({.struct_size = sizeof(ironcl_report_entry),
-                       .outcome = record.outcome,
-                       .step = record.step,
-                       .source = record.source,
-                       .status = record.result.status,
-                       .reserved = 0,
-                       .path = record.path.c_str(),
-                       .plugin = record.plugin.c_str(),
-                       .build_id = record.build_id.c_str(),
-                       .reason = record.result.message.c_str()});
-  return entries;
+  return words::each(report_, [](const ReportRecord& record) -> ironcl_report_entry {
+    return {.struct_size = sizeof(ironcl_report_entry),
+            .outcome = record.outcome,
+            .step = record.step,
+            .source = record.source,
+            .status = record.result.status,
+            .reserved = 0,
+            .path = record.path.c_str(),
+            .plugin = record.plugin.c_str(),
+            .build_id = record.build_id.c_str(),
+            .reason = record.result.message.c_str()};
+  });
 }
 
 std::vector<ironcl_plugin_info> Registry::plugins() const {

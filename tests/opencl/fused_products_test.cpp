@@ -9,8 +9,10 @@
 #include "backends/opencl/elements.h"
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/objects.h"
+#include "backends/opencl/sources.h"
 #include "backends/opencl/step.h"
 #include "tests/opencl/harness.h"
+#include "tests/temp_dir.h"
 
 namespace ironcl::opencl::testing {
 namespace {
@@ -164,6 +166,29 @@ TEST(OpenClFusedProducts, OtherCallsStayWhatTheyWere) {
     backend::GemmArgs& shown = calls.ready[6]->args;
     shown.a_quantized = {device->create_buffer(512), 0, 512};
     shown.a_quantized_scale = {device->create_buffer(16), 0, 16};
+    const auto expected = calls.one_by_one();
+    const auto sequence = calls.sequence();
+    EXPECT_EQ(sequence->variant(), "");
+    EXPECT_TRUE(calls.left_by([&] { sequence->enqueue(calls.ready.front()->queue, {}); }) == expected);
+  }
+}
+
+/// A driver that does not build the launch leaves the calls as they were.
+TEST(OpenClFusedProducts, WhatIsNotBuiltStaysLaunchesOfTheirOwn) {
+  if (devices_of_rings().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
+  const TempDir folder;
+  for (const EmbeddedSource& source : embedded_sources()) {
+    std::string text;
+    for (const char* piece : source.pieces) text += piece;
+    folder.file(std::string(source.name), source.name == "fused_products.cl" ? "#error" : text);
+  }
+  Config config;
+  config.kernel_dir = folder.path().string();
+  config.trial_program = IRONCL_TRIAL_PROGRAM;
+  const Made made = make(config);
+  for (const auto& device : made.devices) {
+    if (device->query("features", nullptr).find("\"ptx_sm_90\":true") == std::string::npos) continue;
+    Calls calls(*device, {listed(of(2, 256, 256)), listed(of(2, 256, 256), 0)});
     const auto expected = calls.one_by_one();
     const auto sequence = calls.sequence();
     EXPECT_EQ(sequence->variant(), "");
