@@ -30,21 +30,19 @@ struct FusedProduct {
 
   const Problem& problem() const { return gemm.choice().problem; }
   std::int64_t blocks() const { return problem().k / 128; }
-  bool fits(const Context& context) const;
+  bool fits(const Features& f) const;
   Defines defines(const Features& f) const;
 };
 
 /// Whether the kernel computes it: what gemm_mma_ring computes of rows that come as they are, in whole K blocks. A
 /// caller who asks to see the codes has a call of its own.
-bool FusedProduct::fits(const Context& context) const {
+bool FusedProduct::fits(const Features& f) const {
   const Problem& p = problem();
-  const Features& f = context.features;
-  const auto ring = std::find_if(context.variants.begin(), context.variants.end(),
-                                 [](const Variant& v) { return v.name == "gemm_mma_ring"; });
-  return ring != context.variants.end() && f.own_local_bytes >= kLocalBytes && f.has_quick_quotients() &&
-         args.m > 0 && args.m <= kMostRows && p.a_source != DType::none && !args.a_quantized &&
-         (p.a == DType::e4m3fn || p.a == DType::e5m2) && p.k_group == 128 && is_row_by_k_block(p.a_scale.grid, p.k) &&
-         p.k % 128 == 0 && p.k <= kLongestRow && p.d_later == DType::none &&
+  static const Variant* const ring = find_variant("gemm_mma_ring");
+  return f.own_local_bytes >= kLocalBytes && f.has_quick_quotients() && args.m > 0 && args.m <= kMostRows &&
+         p.a_source != DType::none && !args.a_quantized && (p.a == DType::e4m3fn || p.a == DType::e5m2) &&
+         p.k_group == 128 && is_row_by_k_block(p.a_scale.grid, p.k) && p.k % 128 == 0 && p.k <= kLongestRow &&
+         p.d_later == DType::none &&
          (p.lda * numerics::size_of(p.a_source) | static_cast<std::int64_t>(args.a.offset)) % 16 == 0 &&
          std::max(p.lda, p.ldd) <= kLargestSize && gemm.choice().variant->accuracy == backend::AccuracyClass::f32 &&
          gemm.weight_form()->name() == swizzled_form()->name() && !ring->needs(f, p);
@@ -137,12 +135,12 @@ class FusedProducts final : public PersistentLaunch {
 };
 
 /// The call as a product that the kernel computes.
-std::optional<FusedProduct> product_of(const Context& context, const backend::RecordedCall& call) {
+std::optional<FusedProduct> product_of(const Features& f, const backend::RecordedCall& call) {
   const auto* recorded = std::get_if<backend::Recorded<backend::GemmArgs>>(&call);
   const auto* gemm = recorded == nullptr ? nullptr : dynamic_cast<const Gemm*>(recorded->operation.get());
   if (gemm == nullptr) return std::nullopt;
   const FusedProduct product{*gemm, recorded->args};
-  return product.fits(context) ? std::optional(product) : std::nullopt;
+  return product.fits(f) ? std::optional(product) : std::nullopt;
 }
 
 }  // namespace
@@ -150,11 +148,13 @@ std::optional<FusedProduct> product_of(const Context& context, const backend::Re
 std::string fuse_products(const ContextPtr& context, std::vector<backend::RecordedCall>& calls) {
   const Features& f = context->features;
   std::string variant;
-  for (std::size_t at = 0; f.ptx_sm_90 && at < calls.size(); ++at) {
+  // Where a context has other devices, a buffer may have to come from one of them, which addresses do not ask for.
+  if (!f.ptx_sm_90 || context->context.getInfo<CL_CONTEXT_DEVICES>().size() > 1) return variant;
+  for (std::size_t at = 0; at < calls.size(); ++at) {
     std::vector<FusedProduct> products;
     Defines defines;
     for (std::size_t i = at; i < calls.size() && products.size() < kMostProducts; ++i) {
-      const auto product = product_of(*context, calls[i]);
+      const auto product = product_of(f, calls[i]);
       if (!product) break;
       if (products.empty()) defines = product->defines(f);
       if (product->defines(f) != defines) break;
