@@ -194,8 +194,7 @@ std::shared_ptr<backend::Sequence> Device::create_sequence(std::vector<backend::
     if (const std::string products = fuse_products(context(), calls); !products.empty())
       variant += (variant.empty() ? "" : ", ") + products;
   } catch (const Error& error) {  // Of what was not built: its calls are launches of their own.
-    context_->builder->say(backend::LogLevel::warn,
-                           "calls do not become one launch: " + std::string(error.what()));
+    context_->builder->say(backend::LogLevel::warn, "calls do not become one launch: " + std::string(error.what()));
   }
   return std::make_shared<backend::Sequence>(std::move(calls), std::move(variant));
 }
