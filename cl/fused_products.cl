@@ -14,7 +14,7 @@
 //
 // Set by the host: those of tile.cl, code_pairs.cl, PTX_SM_90, FLOOR_BITS, and
 // TILE_M 1   1 2 4 8 16   rows of D of any product
-// workspace, as fused_products.cpp books it: COUNTERS words of 32 bits; of each product PRODUCT_WORDS words of 64 bits; the two places of codes
+// workspace, as fused_products.cpp books it: FUSED_COUNTERS words of 32 bits; of each product FUSED_PRODUCT_WORDS words of 64 bits; the two places of codes
 // and their scales, made_bytes each.
 // Local memory: 226 KiB, all of it of arrays of the kernel's own (docs/opencl.md).
 // Origin: as gemm_mma_ring.cl.
@@ -23,18 +23,16 @@
 #ifndef TILE_M
 #define TILE_M 1
 #endif
-#define COLUMNS 32
-#define WARPS 8
+#define COLUMNS FUSED_COLUMNS
+#define WARPS FUSED_WARPS
 #define SHARES (TILE_M > 1)
 #define PASSES (SHARES ? 1 : 8)  // Groups of A whose values a half-warp asks for together,
 #define PIECES 4                 // and pieces of codes a work-item.
 #define UNDER_WAY (80u * 1024u)
 #define MEMORY ((SHARES ? 200u : 208u) * 1024u)
 #define A_MEMORY ((TILE_M > 8 ? 64u : 32u) * 1024u)  // Of that, with SHARES, at most so much for codes of A.
-#define MOST_PRODUCTS 64
-#define MEETINGS MOST_PRODUCTS
+#define MEETINGS FUSED_MOST_PRODUCTS
 #define TURN (MEETINGS + 2)  // The counter of products of all launches before.
-#define COUNTERS 128
 #if defined(PTX_SM_90)
 #include "ptx.cl"
 #include "code_pairs.cl"
@@ -45,8 +43,7 @@
 
 #define MOST_STAGES (MEMORY / WEIGHTS / WARPS)
 // Words of a product: five addresses, and pairs of numbers.
-#define PRODUCT_WORDS 9
-#define WORD(p, i) products[(p) * PRODUCT_WORDS + (i)]
+#define WORD(p, i) products[(p) * FUSED_PRODUCT_WORDS + (i)]
 #define LOW(p, i) ((uint)WORD(p, i))
 #define HIGH(p, i) ((uint)(WORD(p, i) >> 32))
 #define B_OF(p) ((__global const uchar*)WORD(p, 0))
@@ -133,17 +130,17 @@ __kernel __attribute__((reqd_work_group_size(32 * (WARPS + 1), 1, 1))) void fuse
   __local uchar memory_[MEMORY] __attribute__((aligned(1024)));
   __local float parts[BUFFERS][WARPS][TILE_M][COLUMNS];
   __local ulong bars_[2][WARPS * MOST_STAGES];
-  __local ulong products[MOST_PRODUCTS * PRODUCT_WORDS];
+  __local ulong products[FUSED_MOST_PRODUCTS * FUSED_PRODUCT_WORDS];
   __local uint broken, last;
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3;
   const uint group = (uint)get_group_id(0), grid = (uint)get_num_groups(0);
   __global uint* counters = (__global uint*)workspace;
-  __global const ulong* table = (__global const ulong*)(counters + COUNTERS);
-  __global uchar* made = workspace + 4 * COUNTERS + 8 * MOST_PRODUCTS * PRODUCT_WORDS;
+  __global const ulong* table = (__global const ulong*)(counters + FUSED_COUNTERS);
+  __global uchar* made = workspace + 4 * FUSED_COUNTERS + 8 * FUSED_MOST_PRODUCTS * FUSED_PRODUCT_WORDS;
   const uint bars = LOCAL_ADDRESS(bars_), memory = LOCAL_ADDRESS(memory_);
   for (uint i = tid; i < 2 * WARPS * MOST_STAGES; i += 32 * (WARPS + 1)) BAR_INIT(bars + 8 * i, 1u);
   BAR_INIT_DONE();
-  for (uint i = tid; i < (uint)count * PRODUCT_WORDS; i += 32 * (WARPS + 1)) products[i] = table[i];
+  for (uint i = tid; i < (uint)count * FUSED_PRODUCT_WORDS; i += 32 * (WARPS + 1)) products[i] = table[i];
   if (tid == 0) broken = 0;
   barrier(CLK_LOCAL_MEM_FENCE);
   uint most_blocks = 0;

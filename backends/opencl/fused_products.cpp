@@ -19,9 +19,8 @@ using backend::DType;
 
 namespace {
 
-// As the kernel has them.
-constexpr std::int64_t kMostRows = 16, kLongestRow = std::int64_t{8} * 32 * 128, kColumns = 32, kWarps = 8;
-constexpr std::size_t kMostProducts = 64, kCounters = 128, kWords = 9;
+// A warp has at most 32 K blocks of 128.
+constexpr std::int64_t kMostRows = 16, kLongestRow = std::int64_t{FUSED_WARPS} * 32 * 128;
 constexpr std::int64_t kLocalBytes = std::int64_t{226} * 1024;
 
 struct FusedProduct {
@@ -69,8 +68,8 @@ class FusedProducts final : public PersistentLaunch {
                 std::vector<backend::RecordedCall> calls)
       : PersistentLaunch(std::move(context), "products one after another", std::move(calls)),
         count_(products.size()) {
-    meetings_ = kMostProducts, tried_ = 1;
-    groups_ = context_->features.compute_units, items_ = 32 * (kWarps + 1);
+    meetings_ = FUSED_MOST_PRODUCTS, tried_ = 1;
+    groups_ = context_->features.compute_units, items_ = 32 * (FUSED_WARPS + 1);
     guarded("building products one after another", [&] { build(products, std::move(defines)); });
   }
 
@@ -82,18 +81,18 @@ class FusedProducts final : public PersistentLaunch {
 
   void build(const std::vector<FusedProduct>& products, Defines defines) {
     std::int64_t rows = 1, blocks = 0, units = 0;
-    std::vector<cl_ulong> words(kCounters / 2 + kMostProducts * kWords);
+    std::vector<cl_ulong> words(FUSED_COUNTERS / 2 + FUSED_MOST_PRODUCTS * FUSED_PRODUCT_WORDS);
     const auto pair = [](std::int64_t low, std::int64_t high) { return static_cast<cl_ulong>(low | high << 32); };
     for (std::size_t i = 0; i < products.size(); ++i) {
       const Problem& p = products[i].problem();
       const WeightExtent extent = products[i].gemm.weight_form()->extent(p.n, p.k, 1);
       rows = std::max(rows, products[i].args.m), blocks = std::max(blocks, products[i].blocks());
-      cl_ulong* const of_product = &words[kCounters / 2 + i * kWords];
+      cl_ulong* const of_product = &words[FUSED_COUNTERS / 2 + i * FUSED_PRODUCT_WORDS];
       of_product[5] = pair(p.lda, p.ldd);
       of_product[6] = pair(products[i].args.m, p.n);
       of_product[7] = pair(products[i].blocks(), extent.k_pad / 128);
       of_product[8] = static_cast<cl_ulong>(units);
-      units += numerics::ceil_div(p.n, kColumns);
+      units += numerics::ceil_div(p.n, FUSED_COLUMNS);
     }
     const auto tile = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows)));
     defines["TILE_M"] = std::to_string(tile);
@@ -117,7 +116,7 @@ class FusedProducts final : public PersistentLaunch {
     for (std::size_t i = 0; i < products.size(); ++i) {
       const backend::GemmArgs& args = products[i].args;
       const DeviceWeights& weights = static_cast<const Weights&>(*args.weights).in(*products[i].gemm.weight_form());
-      std::size_t place = kCounters / 2 + i * kWords;
+      std::size_t place = FUSED_COUNTERS / 2 + i * FUSED_PRODUCT_WORDS;
       const auto note = [&](const cl::Buffer& memory, std::uint64_t at) {
         bind_memory<NoteAddressArg::memory>(kernel, {&memory, at}, 1);
         bind<NoteAddressArg::place>(kernel, place++);
@@ -153,11 +152,12 @@ std::string fuse_products(const ContextPtr& context, std::vector<backend::Record
   for (std::size_t at = 0; at < calls.size(); ++at) {
     std::vector<FusedProduct> products;
     Defines defines;
-    for (std::size_t i = at; i < calls.size() && products.size() < kMostProducts; ++i) {
+    for (std::size_t i = at; i < calls.size() && products.size() < FUSED_MOST_PRODUCTS; ++i) {
       const auto product = product_of(f, calls[i]);
       if (!product) break;
-      if (products.empty()) defines = product->defines(f);
-      if (product->defines(f) != defines) break;
+      Defines own = product->defines(f);
+      if (!products.empty() && own != defines) break;
+      defines = std::move(own);
       products.push_back(*product);
     }
     if (products.size() < 2) continue;

@@ -84,14 +84,6 @@ struct Calls {
   }
 };
 
-/// The devices that run it.
-std::vector<std::shared_ptr<backend::Device>> devices_of_rings() {
-  std::vector<std::shared_ptr<backend::Device>> all;
-  for (const auto& device : devices())
-    if (device->query("features", nullptr).find("\"ptx_sm_90\":true") != std::string::npos) all.push_back(device);
-  return all;
-}
-
 Case of(std::int64_t m, std::int64_t n, std::int64_t k) { return {.m = m, .n = n, .k = k, .d = DType::bf16}; }
 
 /// Fewer units of columns than multiprocessors and several to each, warps without K blocks, codes that are taken in
@@ -117,8 +109,8 @@ const std::vector<std::vector<Listed>>& lists() {
 }
 
 TEST(OpenClFusedProducts, DHasTheBitsOfTheCallsOneByOne) {
-  if (devices_of_rings().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
-  for (const auto& device : devices_of_rings()) {
+  if (tensor_cores().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
+  for (const auto& device : tensor_cores()) {
     for (const std::vector<Listed>& list : lists()) {
       Calls calls(*device, list);
       const auto expected = calls.one_by_one();
@@ -135,8 +127,8 @@ TEST(OpenClFusedProducts, DHasTheBitsOfTheCallsOneByOne) {
 
 /// Launches that follow one another, of two sequences in turns, find what the one before left.
 TEST(OpenClFusedProducts, SequencesInTurnsKeepTheirBits) {
-  if (devices_of_rings().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
-  for (const auto& device : devices_of_rings()) {
+  if (tensor_cores().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
+  for (const auto& device : tensor_cores()) {
     Calls some(*device, lists()[3]), others(*device, lists()[0]);
     const auto expected = some.one_by_one();
     const auto first = some.sequence(), second = others.sequence();
@@ -152,11 +144,18 @@ TEST(OpenClFusedProducts, SequencesInTurnsKeepTheirBits) {
   }
 }
 
+void expect_launches_of_their_own(Calls& calls) {
+  const auto expected = calls.one_by_one();
+  const auto sequence = calls.sequence();
+  EXPECT_EQ(sequence->variant(), "");
+  EXPECT_TRUE(calls.left_by([&] { sequence->enqueue(calls.ready.front()->queue, {}); }) == expected);
+}
+
 /// A product by itself, and between products that one launch does not compute: those of more rows, of codes as A, of
 /// another type, and one whose caller asks for the codes that it makes.
 TEST(OpenClFusedProducts, OtherCallsStayWhatTheyWere) {
-  if (devices_of_rings().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
-  for (const auto& device : devices_of_rings()) {
+  if (tensor_cores().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
+  for (const auto& device : tensor_cores()) {
     Listed codes = listed(of(2, 256, 256)), many = listed(of(17, 256, 256)), halfs = listed(of(2, 256, 256));
     codes.c.a_source = DType::none;
     halfs.c.a_source = DType::f16;
@@ -166,16 +165,13 @@ TEST(OpenClFusedProducts, OtherCallsStayWhatTheyWere) {
     backend::GemmArgs& shown = calls.ready[6]->args;
     shown.a_quantized = {device->create_buffer(512), 0, 512};
     shown.a_quantized_scale = {device->create_buffer(16), 0, 16};
-    const auto expected = calls.one_by_one();
-    const auto sequence = calls.sequence();
-    EXPECT_EQ(sequence->variant(), "");
-    EXPECT_TRUE(calls.left_by([&] { sequence->enqueue(calls.ready.front()->queue, {}); }) == expected);
+    expect_launches_of_their_own(calls);
   }
 }
 
 /// A driver that does not build the launch leaves the calls as they were.
 TEST(OpenClFusedProducts, WhatIsNotBuiltStaysLaunchesOfTheirOwn) {
-  if (devices_of_rings().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
+  if (tensor_cores().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
   const TempDir folder;
   for (const EmbeddedSource& source : embedded_sources()) {
     std::string text;
@@ -187,21 +183,18 @@ TEST(OpenClFusedProducts, WhatIsNotBuiltStaysLaunchesOfTheirOwn) {
   config.trial_program = IRONCL_TRIAL_PROGRAM;
   const Made made = make(config);
   for (const auto& device : made.devices) {
-    if (device->query("features", nullptr).find("\"ptx_sm_90\":true") == std::string::npos) continue;
+    if (!dynamic_cast<Device&>(*device).context()->features.ptx_sm_90) continue;
     Calls calls(*device, {listed(of(2, 256, 256)), listed(of(2, 256, 256), 0)});
-    const auto expected = calls.one_by_one();
-    const auto sequence = calls.sequence();
-    EXPECT_EQ(sequence->variant(), "");
-    EXPECT_TRUE(calls.left_by([&] { sequence->enqueue(calls.ready.front()->queue, {}); }) == expected);
+    expect_launches_of_their_own(calls);
   }
 }
 
 /// Twice as many work-groups as run at once: those that run do not meet the others. The launch ends, and leaves all
 /// ready for one that has its work-groups.
 TEST(OpenClFusedProducts, ALaunchWhoseWorkGroupsDoNotMeetGivesUp) {
-  if (devices_of_rings().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
-  constexpr std::size_t kCounters = 128, kWords = 9, kTurn = 66, kTable = kCounters / 2;
-  for (const auto& device : devices_of_rings()) {
+  if (tensor_cores().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
+  constexpr std::size_t kWords = FUSED_PRODUCT_WORDS, kTurn = FUSED_MOST_PRODUCTS + 2, kTable = FUSED_COUNTERS / 2;
+  for (const auto& device : tensor_cores()) {
     // Of the codes of 16 rows of 12288 values every work-group makes some.
     Calls calls(*device, {listed(of(16, 4096, 12288)), listed(of(16, 512, 4096), 0)});
     const auto expected = calls.one_by_one();
@@ -220,7 +213,7 @@ TEST(OpenClFusedProducts, ALaunchWhoseWorkGroupsDoNotMeetGivesUp) {
     const cl::Program program = context->builder->build("fused_products.cl", defines, quantizer_options(f));
     cl::Kernel kernel(program, "fused_products"), note(program, "note_address");
     const cl::CommandQueue queue = own(calls.ready.front()->queue).native();
-    const std::size_t made = 96 * 16 * (128 + 4), unmade_at = kTable + 64 * kWords;
+    const std::size_t made = 96 * 16 * (128 + 4), unmade_at = kTable + FUSED_MOST_PRODUCTS * kWords;
     std::vector<cl_ulong> words(unmade_at + made / 4, ~cl_ulong{0});
     std::fill_n(words.begin(), unmade_at, 0);
     for (std::size_t i = 0; i < 2; ++i) {
@@ -247,11 +240,13 @@ TEST(OpenClFusedProducts, ALaunchWhoseWorkGroupsDoNotMeetGivesUp) {
     bind<FusedProductsArg::count>(kernel, 2);
     bind<FusedProductsArg::made_bytes>(kernel, made);
     bind<FusedProductsArg::workspace>(kernel, workspace);
+    constexpr std::size_t kItems = 32 * (FUSED_WARPS + 1);
     const auto launched = [&](int groups_of_unit, int waits) {
       bind<FusedProductsArg::waits>(kernel, waits);
       const auto groups = static_cast<std::size_t>(groups_of_unit * f.compute_units);
-      return calls.left_by(
-          [&] { queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(groups * 288), cl::NDRange(288)); });
+      return calls.left_by([&] {
+        queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(groups * kItems), cl::NDRange(kItems));
+      });
     };
     const auto given_up = launched(2, 2000);
     for (const std::vector<std::uint8_t>& d : given_up)

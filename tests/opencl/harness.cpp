@@ -3,6 +3,8 @@
 
 #include <cstdlib>
 
+#include "backends/opencl/device.h"
+
 namespace ironcl::opencl::testing {
 
 namespace {
@@ -46,6 +48,13 @@ const std::vector<std::shared_ptr<backend::Device>>& devices() {
     return new Made(make(config));
   }();
   return made->devices;
+}
+
+std::vector<std::shared_ptr<backend::Device>> tensor_cores() {
+  std::vector<std::shared_ptr<backend::Device>> all;
+  for (const auto& device : devices())
+    if (dynamic_cast<Device&>(*device).context()->features.ptx_sm_90) all.push_back(device);
+  return all;
 }
 
 std::string why_no_devices() { return reason(); }

@@ -21,6 +21,9 @@ using namespace products;
 /// empty), by default all.
 const std::vector<std::shared_ptr<backend::Device>>& devices();
 
+/// Those of compute capability 9.0.
+std::vector<std::shared_ptr<backend::Device>> tensor_cores();
+
 /// Why there are none, for GTEST_SKIP.
 std::string why_no_devices();
 

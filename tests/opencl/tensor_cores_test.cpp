@@ -18,14 +18,6 @@ namespace {
 
 using backend::DType;
 
-/// The devices of compute capability 9.0.
-std::vector<std::shared_ptr<backend::Device>> tensor_cores() {
-  std::vector<std::shared_ptr<backend::Device>> all;
-  for (const auto& device : devices())
-    if (dynamic_cast<Device&>(*device).context()->features.ptx_sm_90) all.push_back(device);
-  return all;
-}
-
 /// The kernel of 14 bits under a name and a class that are not its own.
 Variant liar() {
   Variant variant = *find_variant("gemm_wgmma_fp8");
