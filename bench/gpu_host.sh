@@ -109,7 +109,7 @@ if [ -n "$gpu" ]; then
 fi
 # A decode step: the linears of layers one after another, beside PyTorch in a CUDA graph.
 if [ -n "$gpu" ] && [ -n "$peers" ]; then
-  step 'a chain of linears' chain.txt timeout 240 python3 bench/chain_peer.py "$ironcl" --gpu --m 1,2,4,8,16,64
+  step 'a chain of linears' chain.txt bash -c 'timeout 240 python3 bench/chain_peer.py "$0" --gpu --m 1,2,4,8,16,64 2>"$1"' "$ironcl" "$out/chain.log"
 fi
 # Many matrices in one product, beside a dense one of as many rows.
 grouped=(8,4096,4096,7168 32,1024,4096,7168 32,192,4096,7168)

@@ -47,7 +47,7 @@ void Launcher::launch(const cl::Kernel& kernel, std::int64_t width, std::int64_t
     throw;
   }
   under_way_ = !dry_;
-  context_->launches += under_way_ ? 1 : 0;
+  if (!dry_) ++context_->launches;
   if (others_depend) {
     next.back() = launched_.back();
     needed_.push_back(launched_.back());

@@ -259,8 +259,7 @@ const BenchColumns kChainColumns = {
     "device m layers products launches form variants verdict layer_ns spread enqueue_ns gbytes_per_s of_copy_ceiling "
     "max_error_over_bound runs why",
     "m layers products launches form verdict layer_ns spread enqueue_ns gbytes_per_s of_copy_ceiling "
-    "max_error_over_bound "
-    "variants"};
+    "max_error_over_bound variants"};
 
 void bench_chain(const Device& device, const std::vector<MeasuredLayer>& products, std::int64_t rows,
                  std::size_t layers, const BenchSettings& settings, BenchTable& table) {
