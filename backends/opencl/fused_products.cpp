@@ -69,7 +69,7 @@ class FusedProducts final : public PersistentLaunch {
       : PersistentLaunch(std::move(context), "products one after another", std::move(calls)),
         count_(products.size()) {
     meetings_ = FUSED_MOST_PRODUCTS, tried_ = 1;
-    groups_ = context_->features.compute_units, items_ = 32 * (FUSED_WARPS + 1);
+    groups_ = context_->features.compute_units, items_ = std::int64_t{32} * (FUSED_WARPS + 1);
     guarded("building products one after another", [&] { build(products, std::move(defines)); });
   }
 
