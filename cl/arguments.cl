@@ -76,13 +76,16 @@
   B(const uchar, shared_up_b), B(const float, shared_up_sb), B(const uchar, shared_down_b), B(const float, shared_down_sb)
 #define FUSED_ADD_LIST(V, B, M, L) M(const uchar, add, add_at), V(ulong, ld_add)
 #define FUSED_ADD_WEIGHTS_LIST(V, B, M, L) M(const float, add_weights, add_weights_at)
-// Products one after another in one launch (fused_products.cl), whose workspace says where they are: note_address puts an address there.
-// For both sides: units of columns, warps that multiply; products of a launch, words of 64 bits of each, counters before them.
+// Products one after another in one launch (fused_products.cl, fused_products_wgmma.cl), whose workspace says where they are: note_address puts an
+// address there. For both sides: units of columns, warps that multiply; products of a launch, words of 64 bits of each, counters before them; of
+// fused_products_wgmma.cl work-items and bytes of two parts of tiles of 64 rows by 128 columns, of a work-group each.
 #define FUSED_COLUMNS 32
 #define FUSED_WARPS 8
 #define FUSED_MOST_PRODUCTS 64
 #define FUSED_PRODUCT_WORDS 9
 #define FUSED_COUNTERS 128
+#define FUSED_WGMMA_ITEMS 640
+#define FUSED_PART_BYTES 98304
 #define FUSED_PRODUCTS_LIST(V, B, M, L) V(int, count), V(int, waits), V(uint, made_bytes), B(uchar, workspace)
 #define NOTE_ADDRESS_LIST(V, B, M, L) M(const uchar, memory, memory_at), B(ulong, words), V(uint, place)
 

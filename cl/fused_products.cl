@@ -7,15 +7,13 @@
 // after another, as far ahead as there is room, but for at most UNDER_WAY bytes that have not come yet: more would not come sooner, and
 // whatever else is loaded waits behind them. The others multiply, and meet all work-groups between two products (meeting.cl).
 // With one row each work-group makes all codes of A. With more (SHARES) the work-groups make some each, in memory of the launch's own,
-// and every warp takes those of its K blocks as they appear: what was not made yet has a value that no code has. There are two such places in
-// turns; after a product's codes were read, those of the next one are unmade, which the next meeting shows to all.
+// and every warp takes those of its K blocks as they appear (product_list.cl).
 // Nobody waits for ever: a work-group that does not meet all others within `waits` looks gives up, and so do then the others; what they have not
 // computed becomes NaN. The host tries once, without products, whether the device runs so many work-groups at once.
 //
 // Set by the host: those of tile.cl, code_pairs.cl, PTX_SM_90, FLOOR_BITS, and
 // TILE_M 1   1 2 4 8 16   rows of D of any product
-// workspace, as fused_products.cpp books it: FUSED_COUNTERS words of 32 bits; of each product FUSED_PRODUCT_WORDS words of 64 bits; the two places of codes
-// and their scales, made_bytes each.
+// workspace, as fused_products.cpp books it: as product_list.cl has it.
 // Local memory: 226 KiB, all of it of arrays of the kernel's own (docs/opencl.md).
 // Origin: as gemm_mma_ring.cl.
 #include "tile.cl"
@@ -32,46 +30,28 @@
 #define MEMORY ((SHARES ? 200u : 208u) * 1024u)
 #define A_MEMORY ((TILE_M > 8 ? 64u : 32u) * 1024u)  // Of that, with SHARES, at most so much for codes of A.
 #define MEETINGS FUSED_MOST_PRODUCTS
-#define TURN (MEETINGS + 2)  // The counter of products of all launches before.
 #if defined(PTX_SM_90)
 #include "ptx.cl"
 #include "code_pairs.cl"
 #include "ring.cl"
 #define MULTIPLYING (32 * WARPS)  // Work-items that do.
 #define MEETING_BARRIER() BAR_NAMED(1, MULTIPLYING)
+#define MEETERS MULTIPLYING
 #include "meeting.cl"
+#include "product_list.cl"
 
 #define MOST_STAGES (MEMORY / WEIGHTS / WARPS)
-// Words of a product: five addresses, and pairs of numbers.
-#define WORD(p, i) products[(p) * FUSED_PRODUCT_WORDS + (i)]
-#define LOW(p, i) ((uint)WORD(p, i))
-#define HIGH(p, i) ((uint)(WORD(p, i) >> 32))
-#define B_OF(p) ((__global const uchar*)WORD(p, 0))
-#define SB_OF(p) ((__global const float*)WORD(p, 1))
-#define A_OF(p) ((__global const uchar*)WORD(p, 2))
-#define D_OF(p) ((__global uchar*)WORD(p, 3))
-#define BIASES_OF(p) ((__global const uchar*)WORD(p, 4))
-#define LDA_OF(p) LOW(p, 5)
-#define LDD_OF(p) HIGH(p, 5)
-#define ROWS_OF(p) LOW(p, 6)
-#define N_OF(p) HIGH(p, 6)
-#define BLOCKS_OF(p) LOW(p, 7)
-#define ALL_BLOCKS_OF(p) HIGH(p, 7)  // Of B's form.
 #define UNITS_OF(p) ((N_OF(p) + COLUMNS - 1) / COLUMNS)
-#define UNITS_BEFORE(p) LOW(p, 8)  // Of the products before it: units are dealt as one list, so that all work-groups have as many.
+// Units are dealt as one list, so that all work-groups have as many.
 #define FIRST_OF(p) ((group + grid - UNITS_BEFORE(p) % grid) % grid)
 
 // Groups of a row by 128, of which a half-warp has one in hand, eight values a lane: `index` is of row ROW_AT of K block BLOCK_AT.
 #define LAST(index) min(index, all - 1)
 #define BLOCK_AT(index) (LAST(index) / TILE_M)
 #define ROW_AT(index) (LAST(index) % TILE_M)
-// Not by the path for read-only data, since a product before may have made them.
-#define LOAD_VALUES(raw, index)                                                                                            \
-  UNROLL for (int j_ = 0; j_ < WORDS; j_ += 4)                                                                             \
-    LOAD16_IN_ORDER(&(raw)[j_], a + (min(ROW_AT(index), rows - 1) * lda + BLOCK_AT(index) * 128u + (lane & 15) * 8u + j_ * PER) * (4 / PER));
+#define LOAD_VALUES(raw, index) LOAD_GROUP(raw, a, lda, min(ROW_AT(index), rows - 1), BLOCK_AT(index))
 #define PIECE_OF_CODES(index) ((((lane >> 1 & 7) ^ (ROW_AT(index) & 7)) << 4) + (lane & 1) * 8u)
 #define PLACE_OF_SCALE(kb, row) (scales + ((kb) * 8 * T + (row)) * 4)
-#define UNMADE 0xffffffffu  // No four codes, and no scale.
 
 static inline uint has_come(uint bar, uint parity) {
   uint done;
@@ -135,12 +115,11 @@ __kernel __attribute__((reqd_work_group_size(32 * (WARPS + 1), 1, 1))) void fuse
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, g = lane >> 2, t = lane & 3;
   const uint group = (uint)get_group_id(0), grid = (uint)get_num_groups(0);
   __global uint* counters = (__global uint*)workspace;
-  __global const ulong* table = (__global const ulong*)(counters + FUSED_COUNTERS);
-  __global uchar* made = workspace + 4 * FUSED_COUNTERS + 8 * FUSED_MOST_PRODUCTS * FUSED_PRODUCT_WORDS;
+  __global uchar* made = MADE;
   const uint bars = LOCAL_ADDRESS(bars_), memory = LOCAL_ADDRESS(memory_);
   for (uint i = tid; i < 2 * WARPS * MOST_STAGES; i += 32 * (WARPS + 1)) BAR_INIT(bars + 8 * i, 1u);
   BAR_INIT_DONE();
-  for (uint i = tid; i < (uint)count * FUSED_PRODUCT_WORDS; i += 32 * (WARPS + 1)) products[i] = table[i];
+  for (uint i = tid; i < (uint)count * FUSED_PRODUCT_WORDS; i += 32 * (WARPS + 1)) products[i] = TABLE[i];
   if (tid == 0) broken = 0;
   barrier(CLK_LOCAL_MEM_FENCE);
   uint most_blocks = 0;
@@ -281,23 +260,6 @@ __kernel __attribute__((reqd_work_group_size(32 * (WARPS + 1), 1, 1))) void fuse
     }
     if (p + 1 < (uint)count) come(counters, p + 1);
   }
-  // The last one to leave makes all ready for the next launch; after a launch that gave up, all codes unmade.
-  MEETING_BARRIER();
-  if (tid == 0) {
-    uint left;
-    asm volatile("atom.acq_rel.gpu.global.add.u32 %0,[%1],1;" : "=r"(left) : "l"(counters + LEFT) : "memory");
-    last = left == grid - 1;
-  }
-  MEETING_BARRIER();
-  if (!last) return;
-  uint gave_up;
-  LOAD_ACQUIRED(gave_up, counters + GAVE_UP);
-  for (uint i = tid; gave_up != 0 && i < made_bytes / 2; i += MULTIPLYING) STORE_SHOWN(made + 4 * i, UNMADE);
-  MEETING_BARRIER();
-  for (uint i = tid; i <= GAVE_UP; i += MULTIPLYING) counters[i] = 0;
-  if (tid == 0) counters[TURN] = before + (uint)count;
+  leave(counters, made, made_bytes, (uint)count, before, grid, &last);
 }
-#else
-// The kernel needs what PTX_SM_90 promises; without it this file is empty.
-#endif
-__kernel void note_address(PARAMETERS(NOTE_ADDRESS_LIST)) { words[place] = (ulong)(memory + memory_at); }
+#endif  // Without what PTX_SM_90 promises this file is empty.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// meeting.cl: barriers of the whole grid, of work-groups that all run at once (fused_experts.cl, fused_products.cl). OpenCL does not promise
-// that: nobody waits for ever, and the host tries it before.
+// meeting.cl: barriers of the whole grid, of work-groups that all run at once (fused_experts.cl, fused_products.cl, fused_products_wgmma.cl).
+// OpenCL does not promise that: nobody waits for ever, and the host tries it before.
 // Set by the including file, which includes ptx.cl before: MEETINGS, how many counters of meetings there are; two follow them, of how many
 // work-groups have left, and whether one gave up. MEETING_BARRIER(): of the work-items that meet.
 #if defined(PTX_SM_90)

@@ -159,6 +159,12 @@
 #define BULK_COPY(dst, src, bytes, bar)                                                                        \
   asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0],[%1],%2,[%3];" ::"r"(dst), \
                "l"(src), "r"(bytes), "r"(bar) : "memory")
+// The same where `now`, with a policy of the L2; the barrier is told of the bytes. By a predicate, since a branch around it was assembled into a
+// kernel that hangs.
+#define SEND_IF(now, to, from, bar, bytes, policy)                                                                    \
+  asm volatile("{.reg .pred q; setp.ne.u32 q,%0,0; @q mbarrier.arrive.expect_tx.shared.b64 _,[%3],%4;"                \
+               " @q cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%1],[%2],%4,[%3],%5;}" \
+               ::"r"((uint)(now)), "r"(to), "l"(from), "r"(bar), "r"(bytes), "l"(policy) : "memory")
 #define BULK_PREFETCH(src, bytes) asm volatile("cp.async.bulk.prefetch.L2.global [%0],%1;" ::"l"(src), "r"(bytes) : "memory")
 // Local to global memory, in groups of the work-item's own; FENCE_BULK: what work-items stored is seen by such copies. BULK_STORE_READ waits
 // until those of this work-item have read what they send.

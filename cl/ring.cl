@@ -11,12 +11,6 @@
 #define DECODE_A4 JOIN(DECODE4_, A_TYPE)
 #define DECODE_B4 JOIN(DECODE4_, B_TYPE)
 
-// One lane asks for BYTES, where `now`: by a predicate, since a branch around it was assembled into a kernel that hangs.
-#define SEND_IF(now, to, from, bar, bytes, policy)                                                                    \
-  asm volatile("{.reg .pred q; setp.ne.u32 q,%0,0; @q mbarrier.arrive.expect_tx.shared.b64 _,[%3],%4;"                \
-               " @q cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint [%1],[%2],%4,[%3],%5;}" \
-               ::"r"((uint)(now)), "r"(to), "l"(from), "r"(bar), "r"(bytes), "l"(policy) : "memory")
-
 // Where a K block of a unit lies in B's form, of `all_blocks` K blocks; and where the scales of a unit are, of `groups_b`.
 #define WEIGHTS_IN(b, unit, block, all_blocks) ((b) + (ulong)((unit) * NG / 8) * (all_blocks) * 8192u + (unit) * NG % 8 * 1024u + (block) * 8192ul)
 #define SCALES_IN(sb, unit, groups_b) ((sb) + (ulong)((unit) * NG / 16) * (groups_b) * 128u)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of a sequence that follow one another, of few rows, as one launch of cl/fused_products.cl: which those
-// are, and the launch. Next door: gemm.cpp, whose calls it stands for, and variants/gemm_mma_ring.cpp, a product by
-// itself.
+// Products of a sequence that follow one another, of few rows, as one launch of cl/fused_products.cl, or, of 33 to
+// 64, of cl/fused_products_wgmma.cl: which those are, and the launch. Next door: gemm.cpp, whose calls it stands for.
 #include <algorithm>
 #include <bit>
 #include <optional>
@@ -12,6 +11,7 @@
 #include "backends/opencl/gemm.h"
 #include "backends/opencl/operations.h"
 #include "backends/opencl/persistent.h"
+#include "backends/opencl/tensor_cores.h"
 
 namespace ironcl::opencl {
 
@@ -19,8 +19,9 @@ using backend::DType;
 
 namespace {
 
-// A warp has at most 32 K blocks of 128.
-constexpr std::int64_t kMostRows = 16, kLongestRow = std::int64_t{FUSED_WARPS} * 32 * 128;
+// Between few rows and more, launches of gemm_mma_ring are faster. A warp of few rows has at most 32 K blocks of 128.
+constexpr std::int64_t kFewRows = 16, kMoreRows = 33, kMostRows = 64;
+constexpr std::int64_t kLongestRow = std::int64_t{FUSED_WARPS} * 32 * 128;
 constexpr std::int64_t kLocalBytes = std::int64_t{226} * 1024;
 
 struct FusedProduct {
@@ -29,22 +30,23 @@ struct FusedProduct {
 
   const Problem& problem() const { return gemm.choice().problem; }
   std::int64_t blocks() const { return problem().k / 128; }
+  bool is_few() const { return args.m <= kFewRows; }
   bool fits(const Features& f) const;
   Defines defines(const Features& f) const;
 };
 
-/// Whether the kernel computes it: what gemm_mma_ring computes of rows that come as they are, in whole K blocks. A
-/// caller who asks to see the codes has a call of its own.
+/// Whether a kernel computes it: rows that come as they are, in whole K blocks. A caller who asks to see the codes
+/// has a call of its own.
 bool FusedProduct::fits(const Features& f) const {
   const Problem& p = problem();
-  static const Variant* const ring = find_variant("gemm_mma_ring");
   return f.own_local_bytes >= kLocalBytes && f.has_quick_quotients() && args.m > 0 && args.m <= kMostRows &&
-         p.a_source != DType::none && !args.a_quantized && (p.a == DType::e4m3fn || p.a == DType::e5m2) &&
-         p.k_group == 128 && is_row_by_k_block(p.a_scale.grid, p.k) && p.k % 128 == 0 && p.k <= kLongestRow &&
-         p.d_later == DType::none &&
+         (is_few() ? p.k <= kLongestRow : args.m >= kMoreRows) && p.a_source != DType::none && !args.a_quantized &&
+         (p.a == DType::e4m3fn || p.a == DType::e5m2) && p.k_group == 128 && is_row_by_k_block(p.a_scale.grid, p.k) &&
+         p.k % 128 == 0 && p.d_later == DType::none &&
          (p.lda * numerics::size_of(p.a_source) | static_cast<std::int64_t>(args.a.offset)) % 16 == 0 &&
          std::max(p.lda, p.ldd) <= kLargestSize && gemm.choice().variant->accuracy == backend::AccuracyClass::f32 &&
-         gemm.weight_form()->name() == swizzled_form()->name() && !ring->needs(f, p);
+         gemm.weight_form()->name() == swizzled_form()->name() && !p.grouped() && !refuse_tensor_cores(f, p) &&
+         !refuse_narrow_scales(p);
 }
 
 /// All that the kernel is built for but its rows: products whose definitions are the same go together.
@@ -69,7 +71,8 @@ class FusedProducts final : public PersistentLaunch {
       : PersistentLaunch(std::move(context), "products one after another", std::move(calls)),
         count_(products.size()) {
     meetings_ = FUSED_MOST_PRODUCTS, tried_ = 1;
-    groups_ = context_->features.compute_units, items_ = std::int64_t{32} * (FUSED_WARPS + 1);
+    groups_ = context_->features.compute_units;
+    items_ = products.front().is_few() ? std::int64_t{32} * (FUSED_WARPS + 1) : FUSED_WGMMA_ITEMS;
     guarded("building products one after another", [&] { build(products, std::move(defines)); });
   }
 
@@ -92,16 +95,20 @@ class FusedProducts final : public PersistentLaunch {
       of_product[6] = pair(products[i].args.m, p.n);
       of_product[7] = pair(products[i].blocks(), extent.k_pad / 128);
       of_product[8] = static_cast<cl_ulong>(units);
-      units += numerics::ceil_div(p.n, FUSED_COLUMNS);
+      units += numerics::round_up(p.n, 128) / FUSED_COLUMNS;
     }
-    const auto tile = static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows)));
-    defines["TILE_M"] = std::to_string(tile);
-    const cl::Program program =
-        context_->builder->build("fused_products.cl", defines, quantizer_options(context_->features));
-    kernel_ = cl::Kernel(program, "fused_products");
-    // A scale and 128 codes of each K group, twice: as the kernel finds them.
+    const bool few = products.front().is_few();
+    const std::string name = few ? "fused_products" : "fused_products_wgmma";
+    const auto tile = few ? static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(rows))) : kMostRows;
+    if (few) defines["TILE_M"] = std::to_string(tile);
+    const cl::Program program = context_->builder->build(name + ".cl", defines, quantizer_options(context_->features),
+                                                         few ? kOpenclC : kPtxSm90a);
+    kernel_ = cl::Kernel(program, name.c_str());
+    // A scale and 128 codes of each K group, twice: as the kernel finds them. Zeros to count parts of tiles, and
+    // those.
     const std::int64_t made = tile == 1 ? 0 : numerics::round_up(blocks * tile * (128 + 4), 16);
     words.resize(words.size() + static_cast<std::size_t>(made / 4), ~cl_ulong{0});
+    if (!few) words.resize(words.size() + static_cast<std::size_t>(units / 2 + groups_ * FUSED_PART_BYTES / 8));
     workspace_ =
         cl::Buffer(context_->context, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR, 8 * words.size(), words.data());
     bind<FusedProductsArg::made_bytes>(kernel_, made);
@@ -154,7 +161,7 @@ std::string fuse_products(const ContextPtr& context, std::vector<backend::Record
     Defines defines;
     for (std::size_t i = at; i < calls.size() && products.size() < FUSED_MOST_PRODUCTS; ++i) {
       const auto product = product_of(f, calls[i]);
-      if (!product) break;
+      if (!product || (!products.empty() && product->is_few() != products.front().is_few())) break;
       Defines own = product->defines(f);
       if (!products.empty() && own != defines) break;
       defines = std::move(own);

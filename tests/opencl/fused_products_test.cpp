@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of a sequence in one launch (fused_products.cpp): D has the bits of the calls one by one, whatever is read
-// and written on the way; and which calls are not taken. Next door: repeats_test.cpp.
+// Products of a sequence in one launch (fused_products.cpp): up to 16 rows D has the bits of the calls one by one,
+// whatever is read and written on the way, beyond it is within its bound; and which calls are not taken. Next door:
+// repeats_test.cpp.
 #include <algorithm>
 #include <bit>
 
@@ -26,9 +27,10 @@ struct Listed {
   int reads = -1, writes = -1;
 };
 
-/// By the kernel that adds up the same parts of k in the same order.
+/// Up to 16 rows by the kernel that adds up the same parts of k in the same order.
 Listed listed(Case c, int reads = -1, int writes = -1) {
   if (c.a_source == DType::none) c.a_source = DType::bf16;
+  if (c.m > 16) return {c, reads, writes};
   const std::string tile_m = c.m <= 1 ? "1" : c.m <= 2 ? "2" : c.m <= 4 ? "4" : c.m <= 8 ? "8" : "16";
   c.options = {{"variant", "gemm_mma_ring"},
                {"tile_m", tile_m},
@@ -125,6 +127,49 @@ TEST(OpenClFusedProducts, DHasTheBitsOfTheCallsOneByOne) {
   }
 }
 
+/// Tiles that several work-groups have, in equal parts and in others, one to each, several to each; and more K blocks
+/// than one kernel of few rows has, D of the last columns of a tile, a bias.
+std::vector<std::vector<Listed>> lists_of_more_rows() {
+  std::vector<std::vector<Listed>> lists;
+  for (const std::int64_t m : {33, 48, 64})
+    lists.push_back({listed(of(m, 4096, 512)), listed(of(m, 8200, 4096), 0), listed(of(m, 4096, 4096)),
+                     listed(of(m, 300, 4096), 2), listed(of(m, 4096, 4096), 2, 0), listed(of(m, 130, 128)),
+                     listed(of(m, 1536, 33792)), listed(of(m, 24576, 1536), 6), listed(of(m, 16384, 512)),
+                     listed(of(m, 60000, 256))});
+  lists.push_back({listed(of(64, 640, 2048)), listed(of(40, 2048, 640)), listed(of(34, 640, 2048), 1)});
+  Case floats{.m = 48, .n = 1024, .k = 1024, .a_source = DType::f32, .a = DType::e5m2, .bias = DType::f32};
+  floats.lda = floats.ldd = 1028;
+  lists.push_back({listed(floats), listed(floats, 0), listed(floats, 1, 0)});
+  Case halfs{.m = 40, .n = 256, .k = 256, .a_source = DType::f16, .b = DType::e5m2, .d = DType::f16};
+  lists.emplace_back(70, listed(halfs));  // Two launches.
+  for (int i = 1; i < 70; ++i) lists.back()[static_cast<std::size_t>(i)].reads = i - 1;
+  return lists;
+}
+
+/// Of D that is still there with the A that it was made of.
+TEST(OpenClFusedProducts, MoreRowsAreWithinTheirBoundAndHaveTheSameBitsEachTime) {
+  if (tensor_cores().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
+  for (const auto& device : tensor_cores()) {
+    for (const std::vector<Listed>& list : lists_of_more_rows()) {
+      Calls calls(*device, list);
+      const auto sequence = calls.sequence();
+      EXPECT_EQ(sequence->variant(), "fused_products") << list.front().c.line();
+      const auto run = [&] { return calls.left_by([&] { sequence->enqueue(calls.ready.front()->queue, {}); }); };
+      const auto first = run();
+      for (int turn = 0; turn < 20; ++turn) ASSERT_TRUE(run() == first) << "turn " << turn << list.front().c.line();
+      for (std::size_t i = 0; i < list.size(); ++i) {
+        const auto is_written_again = [&](int product) {
+          return std::ranges::any_of(list, [&](const Listed& one) { return one.writes == product; });
+        };
+        if (is_written_again(static_cast<int>(i)) || is_written_again(list[i].reads)) continue;
+        Ready& ready = *calls.ready[i];
+        if (list[i].reads >= 0) ready.data.a = first[static_cast<std::size_t>(list[i].reads)];
+        expect_right(judged(ready, first[i]), list[i].c, fmt::format("product {} of one launch", i));
+      }
+    }
+  }
+}
+
 /// Launches that follow one another, of two sequences in turns, find what the one before left.
 TEST(OpenClFusedProducts, SequencesInTurnsKeepTheirBits) {
   if (tensor_cores().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
@@ -151,17 +196,18 @@ void expect_launches_of_their_own(Calls& calls) {
   EXPECT_TRUE(calls.left_by([&] { sequence->enqueue(calls.ready.front()->queue, {}); }) == expected);
 }
 
-/// A product by itself, and between products that one launch does not compute: those of more rows, of codes as A, of
-/// another type, and one whose caller asks for the codes that it makes.
+/// A product by itself, and between products that one launch does not compute: those of more rows, which another
+/// computes or none, of codes as A, of another type; and one whose caller asks for the codes that it makes.
 TEST(OpenClFusedProducts, OtherCallsStayWhatTheyWere) {
   if (tensor_cores().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
   for (const auto& device : tensor_cores()) {
-    Listed codes = listed(of(2, 256, 256)), many = listed(of(17, 256, 256)), halfs = listed(of(2, 256, 256));
+    Listed codes = listed(of(2, 256, 256)), many = listed(of(65, 256, 256)), halfs = listed(of(2, 256, 256));
     codes.c.a_source = DType::none;
     halfs.c.a_source = DType::f16;
-    many.c.options = codes.c.options = {};
+    codes.c.options = {};
     const Listed few = listed(of(2, 256, 256));
-    Calls calls(*device, {few, codes, few, halfs, many, few, few});
+    Calls calls(*device,
+                {few, codes, few, halfs, many, listed(of(33, 256, 256)), few, listed(of(17, 256, 256)), few});
     backend::GemmArgs& shown = calls.ready[6]->args;
     shown.a_quantized = {device->create_buffer(512), 0, 512};
     shown.a_quantized_scale = {device->create_buffer(16), 0, 16};
@@ -176,7 +222,7 @@ TEST(OpenClFusedProducts, WhatIsNotBuiltStaysLaunchesOfTheirOwn) {
   for (const EmbeddedSource& source : embedded_sources()) {
     std::string text;
     for (const char* piece : source.pieces) text += piece;
-    folder.file(std::string(source.name), source.name == "fused_products.cl" ? "#error" : text);
+    folder.file(std::string(source.name), source.name.starts_with("fused_products") ? "#error" : text);
   }
   Config config;
   config.kernel_dir = folder.path().string();
@@ -184,8 +230,10 @@ TEST(OpenClFusedProducts, WhatIsNotBuiltStaysLaunchesOfTheirOwn) {
   const Made made = make(config);
   for (const auto& device : made.devices) {
     if (!dynamic_cast<Device&>(*device).context()->features.ptx_sm_90) continue;
-    Calls calls(*device, {listed(of(2, 256, 256)), listed(of(2, 256, 256), 0)});
-    expect_launches_of_their_own(calls);
+    for (const std::int64_t m : {2, 40}) {
+      Calls calls(*device, {listed(of(m, 256, 256)), listed(of(m, 256, 256), 0)});
+      expect_launches_of_their_own(calls);
+    }
   }
 }
 
@@ -193,11 +241,15 @@ TEST(OpenClFusedProducts, WhatIsNotBuiltStaysLaunchesOfTheirOwn) {
 /// ready for one that has its work-groups.
 TEST(OpenClFusedProducts, ALaunchWhoseWorkGroupsDoNotMeetGivesUp) {
   if (tensor_cores().empty()) GTEST_SKIP() << "no device of compute capability 9.0";
+  std::vector<std::pair<std::shared_ptr<backend::Device>, std::int64_t>> devices_and_rows;
+  for (const auto& device : tensor_cores())
+    devices_and_rows.insert(devices_and_rows.end(), {{device, 16}, {device, 64}});
   constexpr std::size_t kWords = FUSED_PRODUCT_WORDS, kTurn = FUSED_MOST_PRODUCTS + 2, kTable = FUSED_COUNTERS / 2;
-  for (const auto& device : tensor_cores()) {
-    // Of the codes of 16 rows of 12288 values every work-group makes some.
-    Calls calls(*device, {listed(of(16, 4096, 12288)), listed(of(16, 512, 4096), 0)});
-    const auto expected = calls.one_by_one();
+  for (const auto& [device, rows] : devices_and_rows) {
+    // Of the codes of 16 or 64 rows of 12288 values every work-group makes some.
+    Calls calls(*device, {listed(of(rows, 4096, 12288)), listed(of(rows, 512, 4096), 0)});
+    const auto sequence = calls.sequence();
+    const auto expected = calls.left_by([&] { sequence->enqueue(calls.ready.front()->queue, {}); });
     const auto context = dynamic_cast<Device&>(*device).context();
     const Features& f = context->features;
     Defines defines = quantizer_defines(f, DType::bf16, DType::e4m3fn, {});
@@ -208,13 +260,19 @@ TEST(OpenClFusedProducts, ALaunchWhoseWorkGroupsDoNotMeetGivesUp) {
                 {"B_TYPE", kernel_number(DType::e4m3fn)},
                 {"D_TYPE", kernel_number(DType::bf16)},
                 {"BIAS_TYPE", "0"},
-                {"B_SCALE_COLS", "128"},
-                {"TILE_M", "16"}});
-    const cl::Program program = context->builder->build("fused_products.cl", defines, quantizer_options(f));
-    cl::Kernel kernel(program, "fused_products"), note(program, "note_address");
+                {"B_SCALE_COLS", "128"}});
+    const bool few = rows == 16;
+    if (few) defines["TILE_M"] = "16";
+    const std::string name = few ? "fused_products" : "fused_products_wgmma";
+    const cl::Program program =
+        context->builder->build(name + ".cl", defines, quantizer_options(f), few ? kOpenclC : kPtxSm90a);
+    cl::Kernel kernel(program, name.c_str()), note(program, "note_address");
     const cl::CommandQueue queue = own(calls.ready.front()->queue).native();
-    const std::size_t made = 96 * 16 * (128 + 4), unmade_at = kTable + FUSED_MOST_PRODUCTS * kWords;
-    std::vector<cl_ulong> words(unmade_at + made / 4, ~cl_ulong{0});
+    const std::size_t made = 96 * static_cast<std::size_t>(rows) * (128 + 4);
+    const std::size_t unmade_at = kTable + FUSED_MOST_PRODUCTS * kWords, made_end = unmade_at + made / 4;
+    // Behind the codes counters of tiles, 128 and 16, and parts.
+    std::vector<cl_ulong> words(made_end, ~cl_ulong{0});
+    if (!few) words.resize(made_end + 72 + 2 * static_cast<std::size_t>(f.compute_units) * FUSED_PART_BYTES / 8);
     std::fill_n(words.begin(), unmade_at, 0);
     for (std::size_t i = 0; i < 2; ++i) {
       const backend::GemmDesc& p = dynamic_cast<const Gemm&>(*calls.ready[i]->plan).choice().problem;
@@ -240,12 +298,12 @@ TEST(OpenClFusedProducts, ALaunchWhoseWorkGroupsDoNotMeetGivesUp) {
     bind<FusedProductsArg::count>(kernel, 2);
     bind<FusedProductsArg::made_bytes>(kernel, made);
     bind<FusedProductsArg::workspace>(kernel, workspace);
-    constexpr std::size_t kItems = 32 * (FUSED_WARPS + 1);
+    const std::size_t items = few ? 32 * (FUSED_WARPS + 1) : FUSED_WGMMA_ITEMS;
     const auto launched = [&](int groups_of_unit, int waits) {
       bind<FusedProductsArg::waits>(kernel, waits);
       const auto groups = static_cast<std::size_t>(groups_of_unit * f.compute_units);
       return calls.left_by([&] {
-        queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(groups * kItems), cl::NDRange(kItems));
+        queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(groups * items), cl::NDRange(items));
       });
     };
     const auto given_up = launched(2, 2000);
@@ -258,7 +316,8 @@ TEST(OpenClFusedProducts, ALaunchWhoseWorkGroupsDoNotMeetGivesUp) {
     queue.enqueueReadBuffer(workspace, CL_TRUE, 0, bytes, after.data());
     EXPECT_TRUE(std::all_of(after.begin(), after.begin() + kTurn / 2, [](cl_ulong word) { return word == 0; }));
     EXPECT_EQ(static_cast<cl_uint>(after[kTurn / 2]), 2u);
-    EXPECT_TRUE(std::equal(after.begin() + unmade_at, after.end(), words.begin() + unmade_at));
+    EXPECT_TRUE(
+        std::equal(after.begin() + unmade_at, after.begin() + made_end + (few ? 0 : 72), words.begin() + unmade_at));
     EXPECT_TRUE(launched(1, 1 << 24) == expected);
   }
 }

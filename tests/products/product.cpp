@@ -270,11 +270,67 @@ struct Multiplied {
   std::vector<float> scales;
 };
 
+/// Compares D, as it lies in memory, with the oracle. Returns which of its rows a matrix has.
+std::vector<bool> judge(Outcome& out, const Case& c, const Data& data, std::int64_t m, const std::uint8_t* d) {
+  const std::size_t size = numerics::size_of(c.d), row_bytes = static_cast<std::size_t>(c.desc().ldd) * size;
+  out.comparison.pass = true;  // Of no rows.
+  const bool many = !c.counts.empty() || c.a_rows != 0;
+  Multiplied multiplied(c, data, many ? c.rows_in_memory() : m);
+  const std::int64_t b_scales = c.b_grid.scale_rows(c.b_rows()) * c.b_grid.scale_cols(c.k);
+  std::vector<bool> valid(static_cast<std::size_t>(c.rows()));
+  const auto spans = c.spans();
+  for (std::int64_t matrix = 0; matrix < c.matrices(); ++matrix) {
+    const auto [first, planned] = spans[static_cast<std::size_t>(matrix)];
+    const std::int64_t count = c.counts.empty() ? m : planned;
+    if (count == 0) continue;
+    std::vector<double> got;
+    for (std::int64_t row = first; row < first + count; ++row) {
+      const std::uint8_t* const of_row = d + static_cast<std::size_t>(row) * row_bytes;
+      out.bytes.insert(out.bytes.end(), of_row, of_row + static_cast<std::size_t>(c.n) * size);
+      valid[static_cast<std::size_t>(row)] = true;
+      for (std::int64_t col = 0; col < c.n; ++col) got.push_back(numerics::load_as_f64(c.d, of_row, col));
+    }
+    out.d.insert(out.d.end(), got.begin(), got.end());
+    numerics::Operand b;
+    b.dtype = c.b;
+    b.data = data.b.data() + numerics::bytes_of(c.b, matrix * c.b_rows() * c.k);
+    b.rows = c.b_rows();
+    b.cols = b.ld = c.k;
+    b.scale_dtype = c.b_scale;
+    b.scales = data.b_scales.data() + matrix * b_scales * numerics::size_of(c.b_scale);
+    b.grid = c.b_grid;
+    b.scale_ld = c.b_grid.scale_cols(c.k);
+    out.oracle = numerics::oracle(many ? multiplied.gathered(c, data, first, count) : multiplied.a, b, c.bias,
+                                  data.bias.data() + numerics::bytes_of(c.bias, matrix * c.b_rows()), c.weakest);
+    for (auto* const sums : {&out.oracle.value, &out.oracle.magnitude})
+      for (double& sum : *sums) sum *= c.b_global;
+    numerics::BoundTerms terms{c.d, out.info.accuracy, c.k, out.info.accumulation_length};
+    numerics::Bounded want;
+    if (c.activation != numerics::Activation::none) {
+      terms.out = DType::f32;
+      want = testing::activated(c.activation, c.activation_limit, bounded(out.oracle, terms), c.d);
+    } else {
+      want = bounded(out.oracle, terms);
+    }
+    const numerics::Comparison comparison = compare(got, want);
+    if (comparison.max_error_over_bound < out.comparison.max_error_over_bound) continue;
+    out.comparison = comparison;
+    out.matrix = matrix;
+  }
+  return valid;
+}
+
 }  // namespace
+
+Outcome judged(const Ready& ready, const std::vector<std::uint8_t>& d) {
+  Outcome out;
+  out.info = ready.plan->info();
+  judge(out, ready.c, ready.data, ready.c.m, d.data());
+  return out;
+}
 
 Outcome run(backend::Device& device, const Case& c, const Data& data, std::int64_t rows, bool weights_with_plan) {
   Outcome out;
-  out.comparison.pass = true;  // Of no rows.
   const backend::GemmDesc desc = c.desc();
   const std::int64_t m = rows < 0 ? c.m : rows;
   const auto plan = device.create_gemm(desc);
@@ -317,49 +373,7 @@ Outcome run(backend::Device& device, const Case& c, const Data& data, std::int64
   queue->read(whole, raw.data());
   queue->finish();
 
-  const bool many = !c.counts.empty() || c.a_rows != 0;
-  Multiplied multiplied(c, data, many ? c.rows_in_memory() : m);
-  const std::int64_t b_scales = c.b_grid.scale_rows(c.b_rows()) * c.b_grid.scale_cols(c.k);
-  std::vector<bool> valid(static_cast<std::size_t>(c.rows()));
-  const auto spans = c.spans();
-  for (std::int64_t matrix = 0; matrix < c.matrices(); ++matrix) {
-    const auto [first, planned] = spans[static_cast<std::size_t>(matrix)];
-    const std::int64_t count = c.counts.empty() ? m : planned;
-    if (count == 0) continue;
-    std::vector<double> got;
-    for (std::int64_t row = first; row < first + count; ++row) {
-      const std::uint8_t* const d = raw.data() + guard + static_cast<std::size_t>(row) * row_bytes;
-      out.bytes.insert(out.bytes.end(), d, d + static_cast<std::size_t>(c.n) * size);
-      valid[static_cast<std::size_t>(row)] = true;
-      for (std::int64_t col = 0; col < c.n; ++col) got.push_back(numerics::load_as_f64(c.d, d, col));
-    }
-    out.d.insert(out.d.end(), got.begin(), got.end());
-    numerics::Operand b;
-    b.dtype = c.b;
-    b.data = data.b.data() + numerics::bytes_of(c.b, matrix * c.b_rows() * c.k);
-    b.rows = c.b_rows();
-    b.cols = b.ld = c.k;
-    b.scale_dtype = c.b_scale;
-    b.scales = data.b_scales.data() + matrix * b_scales * numerics::size_of(c.b_scale);
-    b.grid = c.b_grid;
-    b.scale_ld = c.b_grid.scale_cols(c.k);
-    out.oracle = numerics::oracle(many ? multiplied.gathered(c, data, first, count) : multiplied.a, b, c.bias,
-                                  data.bias.data() + numerics::bytes_of(c.bias, matrix * c.b_rows()), c.weakest);
-    for (auto* const sums : {&out.oracle.value, &out.oracle.magnitude})
-      for (double& sum : *sums) sum *= c.b_global;
-    numerics::BoundTerms terms{c.d, out.info.accuracy, c.k, out.info.accumulation_length};
-    numerics::Bounded want;
-    if (c.activation != numerics::Activation::none) {
-      terms.out = DType::f32;
-      want = testing::activated(c.activation, c.activation_limit, bounded(out.oracle, terms), c.d);
-    } else {
-      want = bounded(out.oracle, terms);
-    }
-    const numerics::Comparison comparison = compare(got, want);
-    if (comparison.max_error_over_bound < out.comparison.max_error_over_bound) continue;
-    out.comparison = comparison;
-    out.matrix = matrix;
-  }
+  const std::vector<bool> valid = judge(out, c, data, m, raw.data() + guard);
   for (std::size_t i = 0; i < raw.size(); ++i) {
     const bool inside = i >= guard && i < raw.size() - guard;
     const std::size_t row = inside ? (i - guard) / row_bytes : 0, at = inside ? (i - guard) % row_bytes : 0;

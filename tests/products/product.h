@@ -86,6 +86,9 @@ struct Outcome {
 Outcome run(backend::Device& device, const Case& c, const Data& data, std::int64_t rows = -1,
             bool weights_with_plan = true);
 
+/// What the oracle says of `d`, all of D as a call by anyone left it, of one matrix.
+Outcome judged(const Ready& ready, const std::vector<std::uint8_t>& d);
+
 /// Expects the outcome to be right, with a line that reproduces it.
 void expect_right(const Outcome& outcome, const Case& c, const std::string& device);
 
