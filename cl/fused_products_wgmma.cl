@@ -29,6 +29,7 @@
 #include "code_pairs.cl"
 #define TILE_M 64
 #include "transposed_d.cl"
+#include "weights_in_registers.cl"
 #define COLUMN_GROUPS 3  // Warpgroups that multiply, of 64 columns each,
 #define TILE_N (64 * COLUMN_GROUPS)
 #define MULTIPLYING (128 * COLUMN_GROUPS)
@@ -50,7 +51,6 @@
 #define SCALE_OF(kb) min((kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
 #define NEXT_SLOT(SLOT, PARITY, SLOTS) do { if (++SLOT == (SLOTS)) { SLOT = 0; PARITY ^= 1; } } while (0)
 #define DECODE_A4 JOIN(DECODE4_, A_TYPE)
-#define DECODE_B4 JOIN(DECODE4_, B_TYPE)
 
 // A product's K blocks as one list, tile by tile, in equal stretches: that of work-group GROUP, and whose block W is. A few work-groups have none
 // where the others' stretches then begin with tiles or equal parts of them.
@@ -143,19 +143,6 @@ static inline __attribute__((always_inline)) void make_codes(__local const ulong
     ASK_NEXT(j, w + AHEAD + j)                                                                                 \
   }
 
-// A K block of weights: this work-item's 16 k of each half of two columns, as parts of the eight instructions' first operands. Of every other
-// column the second half is read first, so that reads of two columns do not meet in a bank.
-#define DECODE_COLUMN(W, R, FROM)                                                                      \
-  do {                                                                                                 \
-    uint one_[4], other_[4];                                                                           \
-    LOCAL16(one_, FROM);                                                                               \
-    LOCAL16(other_, (FROM) ^ 64u);                                                                     \
-    UNROLL for (int i_ = 0; i_ < 4; ++i_) {                                                            \
-      const uint first_ = g & 1 ? other_[i_] : one_[i_], second_ = g & 1 ? one_[i_] : other_[i_];      \
-      DECODE_B4((W)[4 * i_ + (R)], (W)[4 * i_ + 2 + (R)], first_);                                     \
-      DECODE_B4((W)[16 + 4 * i_ + (R)], (W)[16 + 4 * i_ + 2 + (R)], second_);                          \
-    }                                                                                                  \
-  } while (0)
 // K block w of this warpgroup's tile.
 #define MULTIPLY_K_BLOCK()                                                                                                     \
   do {                                                                                                                         \
@@ -172,11 +159,7 @@ static inline __attribute__((always_inline)) void make_codes(__local const ulong
     NEXT_SLOT(slot_b, parity_b, SLOTS_B);                                                                                      \
     const ulong at = lines_a + slot_a * (A_BYTES >> 4);                                                                        \
     WGMMA_FENCE();                                                                                                             \
-    UNROLL for (int i = 0; i < 8; ++i) {                                                                                       \
-      const ulong lines = at + (i >> 2) * (HALF_BYTES >> 4) + 2 * (i & 3);                                                     \
-      if (i == 0) WGMMA_M64N64K16_F16(product, weights[0], weights[1], weights[2], weights[3], lines, 0);                      \
-      else WGMMA_M64N64K16_F16(product, weights[4 * i], weights[4 * i + 1], weights[4 * i + 2], weights[4 * i + 3], lines, 1); \
-    }                                                                                                                          \
+    MULTIPLY(product, weights, at);                                                                                            \
     WGMMA_COMMIT();                                                                                                            \
     LOCAL_F(of_columns, scales + (slot_a * SLOT_SCALES + 64u + column_group) * 4u);                                            \
     WGMMA_WAIT(0);                                                                                                             \

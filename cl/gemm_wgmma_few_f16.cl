@@ -35,6 +35,7 @@
 #define COLUMNS_HELD TILE_N
 #define THREADS_HELD (2 * TILE_N)
 #include "transposed_d.cl"
+#include "weights_in_registers.cl"
 
 // K blocks on their way or in use, of tokens and of weights, multiples of K_GROUPS: a warpgroup that met a slot whose last use it has not
 // seen would take that one's end for its own. Registers of a work-item that multiplies, and of one that feeds.
@@ -65,25 +66,11 @@
 #define B_BYTES (TILE_N * 128u)
 #define COLUMN_SCALES_BYTES (UNIFORM ? 16u : TILE_N * 4u)
 #define SCALE_BYTES (TILE_M * 4u + COLUMN_SCALES_BYTES)
-#define DECODE4 JOIN(DECODE4_, B_TYPE)
 
 // The scale group of B that K block kb lies in; padding takes the last one's.
 #define SCALE_OF(kb) min((uint)(kb) * 128u / (uint)B_SCALE_COLS, groups_b - 1)
 #define NEXT_SLOT(SLOT, PARITY, BY, SLOTS) do { SLOT += (BY); if (SLOT >= (SLOTS)) { SLOT -= (SLOTS); PARITY ^= 1; } } while (0)
 
-// A column's codes of a K block, the 16 k of each half that are this work-item's, as parts R of the eight instructions' first operands.
-// Of every other column the second half is read first, so that reads of two columns do not meet in a bank.
-#define DECODE_COLUMN(W, R, FROM)                                                                      \
-  do {                                                                                                 \
-    uint one_[4], other_[4];                                                                           \
-    LOCAL16(one_, FROM);                                                                               \
-    LOCAL16(other_, (FROM) ^ 64u);                                                                     \
-    UNROLL for (int i_ = 0; i_ < 4; ++i_) {                                                            \
-      const uint first_ = g & 1 ? other_[i_] : one_[i_], second_ = g & 1 ? one_[i_] : other_[i_];      \
-      DECODE4((W)[4 * i_ + (R)], (W)[4 * i_ + 2 + (R)], first_);                                       \
-      DECODE4((W)[16 + 4 * i_ + (R)], (W)[16 + 4 * i_ + 2 + (R)], second_);                            \
-    }                                                                                                  \
-  } while (0)
 #define TAKE_CODES(W)                                        \
   do {                                                       \
     BAR_WAIT(full_b + 8 * slot_b, parity_b);                 \
@@ -93,12 +80,6 @@
     GIVE_BACK(empty_b + 8 * slot_b);                         \
     NEXT_SLOT(slot_b, parity_b, K_GROUPS, SLOTS_B);          \
   } while (0)
-#define MULTIPLY(P, W, AT)                                                                                            \
-  UNROLL for (int i_ = 0; i_ < 8; ++i_) {                                                                             \
-    const ulong tokens_ = (AT) + (i_ >> 2) * (HALF_BYTES >> 4) + 2 * (i_ & 3);                                        \
-    if (i_ == 0) WGMMA_M64N64K16_F16(P, (W)[4 * i_], (W)[4 * i_ + 1], (W)[4 * i_ + 2], (W)[4 * i_ + 3], tokens_, 0);  \
-    else WGMMA_M64N64K16_F16(P, (W)[4 * i_], (W)[4 * i_ + 1], (W)[4 * i_ + 2], (W)[4 * i_ + 3], tokens_, 1);          \
-  }
 // The scales of a product's tokens, of two in each eight.
 #define READ_SCALES(V) \
   UNROLL for (int i_ = 0; i_ < 8; ++i_) LOCAL_F2(q[2 * i_], q[2 * i_ + 1], scales_here + tl * 8u + ((V) * 8 + i_) * 32u)
