@@ -78,7 +78,7 @@
 #define FUSED_ADD_WEIGHTS_LIST(V, B, M, L) M(const float, add_weights, add_weights_at)
 // Products one after another in one launch (fused_products.cl, fused_products_wgmma.cl), whose workspace says where they are: note_address puts an
 // address there. For both sides: units of columns, warps that multiply; products of a launch, words of 64 bits of each, counters before them; of
-// fused_products_wgmma.cl work-items and bytes of two parts of tiles of 64 rows by 128 columns, of a work-group each.
+// fused_products_wgmma.cl work-items, and bytes of two parts of tiles of 64 rows by 192 columns, of a work-group each.
 #define FUSED_COLUMNS 32
 #define FUSED_WARPS 8
 #define FUSED_MOST_PRODUCTS 64

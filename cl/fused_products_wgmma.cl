@@ -252,7 +252,7 @@ __kernel __attribute__((reqd_work_group_size(FUSED_WGMMA_ITEMS, 1, 1))) void fus
   __local float ring_of_scales[SLOTS_A * SLOT_SCALES];
   __local ulong bars[2 * SLOTS_A + 2 * SLOTS_B];
   __local ulong products[FUSED_MOST_PRODUCTS * FUSED_PRODUCT_WORDS];
-  __local uint broken, last, all_here[COLUMN_GROUPS];
+  __local uint broken, last, all_here[COLUMN_GROUPS][2];
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31, group = (uint)get_group_id(0), grid = (uint)get_num_groups(0);
   __global uint* counters = (__global uint*)workspace;
   __global uchar* made = MADE;
@@ -365,7 +365,7 @@ __kernel __attribute__((reqd_work_group_size(FUSED_WGMMA_ITEMS, 1, 1))) void fus
     if (first < end) {
       const uint tile = first / BLOCKS_OF(p), last_tile = (end - 1) / BLOCKS_OF(p);
       _Pragma("unroll 1") for (uint t = tile; t <= last_tile; t += max(last_tile - tile, 1u))
-        if (IS_PART(t)) add_parts(products, p, (uint)count, t, tile_counters, column_group, counters, waits, &all_here[column_group]);
+        if (IS_PART(t)) add_parts(products, p, (uint)count, t, tile_counters, column_group, counters, waits, &all_here[column_group][t != tile]);
     }
     if (p + 1 < (uint)count) come(counters, p + 1);
   }
