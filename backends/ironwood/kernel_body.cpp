@@ -121,7 +121,7 @@ void KernelBody::quantize(const StepTile& tile) {
   const std::int64_t base_k = first_group(tile.x.col, x_layout_.group_cols, block_k);
   for_rows(tile.x.rows, tile.x.cols, [&](std::int64_t i, std::vector<float>& row) {
     row.resize(static_cast<std::size_t>(tile.x.cols));
-    numerics::decode(source, tile.x_data + i * width * element, std::span<float>(row));
+    numerics::decode(source, tile.x_data + i * width * element, row);
     const std::int64_t row_group = (tile.x.row + i) / x_layout_.group_rows - base_m;
     for (std::int64_t first = 0; first < tile.x.cols; first += group_cols) {
       const std::int64_t k_group = (tile.x.col + first) / x_layout_.group_cols - base_k;
@@ -201,7 +201,7 @@ void KernelBody::store(const StepTile& tile) {
     if (bias != nullptr) {
       for (std::size_t j = 0; j < cols; ++j) row[j] += bias[j];
     }
-    numerics::encode(type, std::span<const float>(row, cols), tile.out + i * pitch * numerics::size_of(type));
+    numerics::encode(type, {row, cols}, tile.out + i * pitch * numerics::size_of(type));
   });
 }
 
