@@ -171,9 +171,8 @@ json::object report_model(const Plan& plan) {
 }
 
 json::object report_machines() {
-  json::array tpus;
-  for (const Tpu& tpu : all_tpus()) tpus.push_back(json::value_from(tpu));
-  return {{"unit", "one TensorCore"}, {"tpus", std::move(tpus)}, {"assumptions", assumptions_of(Machine{})}};
+  return {
+      {"unit", "one TensorCore"}, {"tpus", json::value_from(all_tpus())}, {"assumptions", assumptions_of(Machine{})}};
 }
 
 json::object chrome_trace(const Timeline& timeline, const Machine& machine, const std::string& plan) {
