@@ -2,13 +2,9 @@
 // The simulated TensorCore of core.h.
 #include "backends/ironwood/core.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
-#include <utility>
 
 #include "backends/interface.h"
-#include "backends/numerics/checked.h"
 
 namespace ironcl::ironwood {
 

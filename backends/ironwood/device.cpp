@@ -2,9 +2,6 @@
 // Answers of the modelled device.
 #include "backends/ironwood/backend.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <boost/json.hpp>
 
 #include "backends/ironwood/cost.h"

@@ -3,21 +3,12 @@
 // scales and bias to f32.
 #include "backends/ironwood/operations.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cstring>
-#include <span>
-#include <utility>
-#include <vector>
 
 #include "backends/ironwood/memory.h"
 #include "backends/ironwood/program.h"
 #include "backends/ironwood/queue.h"
 #include "backends/numerics/casts.h"
-#include "backends/numerics/checked.h"
-#include "backends/numerics/experts.h"
-#include "backends/numerics/quantize.h"
 
 namespace ironcl::ironwood {
 

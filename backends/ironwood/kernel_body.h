@@ -10,10 +10,6 @@
 // threads.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
 #include "backends/ironwood/core.h"
 #include "backends/ironwood/plan.h"
 #include "backends/ironwood/workers.h"

@@ -2,12 +2,6 @@
 // The device's HBM as the host holds it: buffers and prepared weights.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "backends/interface.h"
 #include "backends/ironwood/core.h"
 

@@ -5,10 +5,6 @@
 // of them. The adapter has checked what a call brings. Next door: fused_experts.h (a layer of experts in one kernel).
 #pragma once
 
-#include <memory>
-#include <string>
-
-#include "backends/interface.h"
 #include "backends/ironwood/plan.h"
 #include "backends/ironwood/workers.h"
 

@@ -2,14 +2,7 @@
 // One table row an option: its key, what it takes, what it means and how it is read.
 #include "backends/ironwood/plan.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
 #include <boost/json.hpp>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "backends/ironwood/program.h"
 #include "backends/words.h"

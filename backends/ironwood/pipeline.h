@@ -14,9 +14,7 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "backends/ironwood/core.h"
 

@@ -3,12 +3,6 @@
 // program_grouped.cpp. kernel_body.h is the arithmetic that all programs share.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string_view>
-#include <vector>
-
 #include "backends/ironwood/kernel_body.h"
 #include "backends/ironwood/pipeline.h"
 #include "backends/ironwood/plan.h"

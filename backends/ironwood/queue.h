@@ -4,9 +4,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
-#include <optional>
-#include <vector>
 
 #include "backends/interface.h"
 

@@ -1,18 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantise, route, activate and combine on buffers of the host.
 
-#include <algorithm>
-#include <functional>
-#include <span>
-#include <vector>
-
 #include "backends/ironwood/memory.h"
 #include "backends/ironwood/operations.h"
 #include "backends/ironwood/program.h"
 #include "backends/ironwood/queue.h"
 #include "backends/numerics/casts.h"
-#include "backends/numerics/experts.h"
-#include "backends/numerics/quantize.h"
 
 namespace ironcl::ironwood {
 namespace {

@@ -4,9 +4,6 @@
 #pragma once
 
 #include <cstddef>
-#include <cstdint>
-#include <optional>
-#include <string_view>
 #include <vector>
 
 #include "backends/numerics/formats.h"

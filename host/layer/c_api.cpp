@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C door of checkpoints (checkpoint.h): checks structs, turns what is thrown into a status. Part of libironcl.
 
-#include "host/boundary/structs.h"
-#include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/c_checkpoint.h"
 #include "host/layer/experts.h"
 #include "host/registry/complete_table.h"

@@ -3,13 +3,10 @@
 // them in a cache. Next door: runner.h, operands.h (what a problem is made from), expected.h and judge.h.
 #pragma once
 
-#include "backends/numerics/bounds.h"
-#include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/expected.h"
 #include "host/layer/experts.h"
 #include "host/layer/experts_input.h"
 #include "host/layer/operands.h"
-#include "host/report/problem.h"
 
 namespace ironcl::layer {
 

@@ -3,7 +3,6 @@
 // experts.h (on a device).
 #pragma once
 
-#include "backends/numerics/experts.h"
 #include "host/checkpoint/model.h"
 #include "host/report/problem.h"
 

@@ -3,8 +3,6 @@
 // wait of the host. Next door: graph.h (the list), oracle.h (what must come out of it).
 #pragma once
 
-#include "backends/numerics/bounds.h"
-#include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/graph.h"
 
 namespace ironcl::layer {

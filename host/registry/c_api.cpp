@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C door of the registry: checks structs, turns what is thrown into a status, copies results out.
 
-#include "host/include/ironcl/ironcl.h"
 #include "host/registry/registry.h"
 
 struct ironcl_registry_t {

@@ -5,7 +5,6 @@
 
 #include <set>
 
-#include "host/include/ironcl/ironcl.h"
 #include "host/registry/load.h"
 #include "host/registry/log.h"
 

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which device runs a problem, and why not the others. Next door: uri.h, docs/discovery.md.
 
-#include <algorithm>
-#include <iterator>
 #include <tuple>
 
 #include "host/registry/registry.h"

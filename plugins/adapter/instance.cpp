@@ -4,7 +4,6 @@
 
 #include <fmt/ranges.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <mutex>
 
