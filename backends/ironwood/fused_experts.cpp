@@ -36,9 +36,7 @@ BOOST_DESCRIBE_STRUCT(FusedTotals, (),
 namespace {
 
 namespace json = boost::json;
-using backend::Error;
 using backend::Reason;
-using backend::Status;
 using numerics::ceil_div;
 using numerics::DType;
 using numerics::size_of;
@@ -380,7 +378,8 @@ json::object report(const FusedLayer& layer, const FusedTotals& totals) {
 
 boost::json::object fused_experts(const backend::GemmDesc& desc, const PlanRequest& request, bool trace) {
   FusedLayer layer;
-  if (const auto refusal = make_layer(desc, request, &layer)) throw Error(Status::unsupported, refusal->text);
+  if (const auto refusal = make_layer(desc, request, &layer))
+    throw backend::Error(backend::Status::unsupported, refusal->text);
   Timeline timeline;
   timeline.capacity = request.trace_spans;
   const FusedTotals totals = FusedKernel(layer, trace ? &timeline : nullptr).run();

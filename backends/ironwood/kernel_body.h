@@ -16,10 +16,9 @@
 
 namespace ironcl::ironwood {
 
-/// Rows of an operand in VMEM: the valid part of a slot.
+/// Rows of an operand in VMEM: the valid part of a slot, whose pitch is the block's depth.
 struct TileRows {
   const std::byte* data = nullptr;
-  std::int64_t pitch_bytes = 0;
   numerics::DType type = numerics::DType::none;
   std::int64_t rows = 0;
 };

@@ -24,9 +24,6 @@ namespace ironcl::ironwood {
 using Grid = std::array<std::int64_t, 3>;
 using GridIndex = std::array<std::int64_t, 3>;
 
-/// Goes on to the next step of the grid; false where there is none, and `index` is the first one again.
-bool advance(GridIndex& index, const Grid& grid);
-
 /// Which block of an array a step uses, counted in blocks (never in elements).
 struct BlockIndex {
   std::int64_t row = 0, col = 0;

@@ -10,14 +10,14 @@
 namespace ironcl::ironwood {
 namespace {
 
-using backend::Error;
 using numerics::DType;
 using numerics::size_of;
 
 void check_extent(std::int64_t rows, std::int64_t ld, const char* what) {
   if (rows > 0 && ld > kMostElements / rows) {
-    throw Error(backend::Status::unsupported,
-                "ironwood: {} of {} rows of {}; matrices of up to 2^40 elements are accepted", what, rows, ld);
+    throw backend::Error(backend::Status::unsupported,
+                         "ironwood: {} of {} rows of {}; matrices of up to 2^40 elements are accepted", what, rows,
+                         ld);
   }
 }
 
