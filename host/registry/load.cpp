@@ -166,10 +166,9 @@ ReportRecord Registry::load(const Candidate& candidate, PluginRecord& record) {
     return stop(IRONCL_REPORT_SHADOWED, "a plugin called '" + now.plugin + "' came first");
   }
   const bool loaded = step(IRONCL_STEP_LOAD, [&] {
-    PluginOptions options;
-    for (const auto& option : options_.plugin_options)
-      if (option.plugin == now.plugin) options.emplace_back(option.key, option.value);
-    record.share.acquire(record.own_table, record.table, options, logger_);
+    const auto given = options_.plugin_options.find(now.plugin);
+    const bool any = given != options_.plugin_options.end();
+    record.share.acquire(record.own_table, record.table, any ? given->second : PluginOptions(), logger_);
   });
   if (!loaded || !step(IRONCL_STEP_ENUMERATE, [&] { enumerate(record); })) {
     record.share.reset();

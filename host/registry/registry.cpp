@@ -73,12 +73,12 @@ void Registry::discover() {
   check_not_shut_down();
   auto candidates = words::each(split(options_.plugin_files, ':'),
                                 [](const std::string& file) { return candidate_file(file, IRONCL_SOURCE_FILES); });
-  const auto add_directory = [&](const std::string& folder, std::uint32_t source, bool optional) {
-    std::ranges::move(candidate_directory(folder, source, optional), std::back_inserter(candidates));
+  const auto add_directory = [&](const std::string& folder, std::uint32_t source) {
+    std::ranges::move(candidate_directory(folder, source), std::back_inserter(candidates));
   };
-  for (const std::string& folder : split(options_.plugin_dirs, ':')) add_directory(folder, IRONCL_SOURCE_DIRS, false);
+  for (const std::string& folder : split(options_.plugin_dirs, ':')) add_directory(folder, IRONCL_SOURCE_DIRS);
   if (const auto beside = directory_beside_library(); !beside.empty())
-    add_directory(beside.string(), IRONCL_SOURCE_BESIDE, true);
+    add_directory(beside.string(), IRONCL_SOURCE_BESIDE);
 
   std::set<FileId> seen;
   for (const Candidate& candidate : candidates) {

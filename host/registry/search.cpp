@@ -55,14 +55,14 @@ Candidate candidate_file(const std::string& path, std::uint32_t source) {
   return candidate;
 }
 
-std::vector<Candidate> candidate_directory(const std::string& path, std::uint32_t source, bool optional) {
+std::vector<Candidate> candidate_directory(const std::string& path, std::uint32_t source) {
   const fs::path folder = absolute(path);
   std::error_code error;
   std::vector<fs::path> files;
   fs::directory_iterator entries(folder, error);
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) files.push_back(entries->path());
   if (error) {
-    if (optional && error == std::errc::no_such_file_or_directory) return {};
+    if (source == IRONCL_SOURCE_BESIDE && error == std::errc::no_such_file_or_directory) return {};
     return {
         Candidate{.path = folder,
                   .source = source,

@@ -51,8 +51,6 @@ ironcl_gemm_desc known_part(const ironcl_gemm_desc& desc) {
 }
 
 void ask(const ironcl_device_info& device, const ironcl_gemm_desc& desc, Finding& finding) {
-  finding.asked = true;
-  finding.support = {};
   finding.support.struct_size = sizeof finding.support;
   finding.result = result_of([&] {
     call_plugin("supports", [&](ironcl_error* error) {
@@ -61,8 +59,8 @@ void ask(const ironcl_device_info& device, const ironcl_gemm_desc& desc, Finding
   });
   finding.support.struct_size = sizeof finding.support;
   finding.support.text[sizeof finding.support.text - 1] = '\0';
-  if (!finding.result.ok()) {
-    finding.asked = false;  // the answer was not written
+  finding.asked = finding.result.ok();  // else the answer was not written
+  if (!finding.asked) {
     finding.reason = IRONCL_REASON_CALL_FAILED;
   } else if (finding.support.reason != IRONCL_REASON_NONE) {
     finding.reason = finding.support.reason;
