@@ -3,7 +3,6 @@
 // handle drops one share; commands in flight keep theirs.
 #pragma once
 
-#include <sys/types.h>
 #include <unistd.h>
 
 #include <atomic>

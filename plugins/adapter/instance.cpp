@@ -168,11 +168,9 @@ void enumerate(ironcl_device* out_devices, uint32_t capacity, uint32_t* out_coun
   check_fork();
   const std::lock_guard lock(instance.mutex);
   Loaded& loaded = loaded_for("enumerate");
-  if (!loaded.listed) {
-    std::vector<ironcl_device> devices;
-    for (const auto& device : loaded.backend->devices()) devices.push_back(handle_of(loaded, device));
-    loaded.listed = std::move(devices);
-  }
+  if (!loaded.listed)
+    loaded.listed =
+        words::each(loaded.backend->devices(), [&](const auto& device) { return handle_of(loaded, device); });
   const auto count = static_cast<std::uint32_t>(loaded.listed->size());
   std::copy_n(loaded.listed->begin(), std::min(count, capacity), out_devices);
   *out_count = count;
