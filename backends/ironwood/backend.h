@@ -3,8 +3,6 @@
 // plan.h (blocks and constraints), core.h (DMA, semaphores), operations.h (what is enqueued).
 #pragma once
 
-#include <memory>
-
 #include "backends/interface.h"
 
 namespace ironcl::ironwood {

@@ -2,13 +2,9 @@
 // The simulated TensorCore of core.h.
 #include "backends/ironwood/core.h"
 
-#include <fmt/format.h>
-
 #include <cstring>
-#include <utility>
 
 #include "backends/interface.h"
-#include "backends/numerics/checked.h"
 
 namespace ironcl::ironwood {
 
@@ -33,12 +29,11 @@ VmemBuffer& Core::allocate(const std::string& name, int slots, std::int64_t rows
                 bytes, total, vmem_limit_);
   }
   totals_.vmem_bytes = total;
-  VmemBuffer buffer{{name, slots, rows, cols, element_bytes, bytes}};
+  VmemBuffer& buffer = buffers_.emplace_back(VmemBuffer{{name, slots, rows, cols, element_bytes, bytes}});
   buffer.filling.resize(static_cast<std::size_t>(slots));
   buffer.draining.resize(static_cast<std::size_t>(slots));
   if (with_data_) buffer.data = allocate_aligned(static_cast<std::uint64_t>(buffer.slot_bytes() * slots));
-  buffers_.push_back(std::move(buffer));
-  return buffers_.back();
+  return buffer;
 }
 
 int Core::semaphore(const std::string& name) {
@@ -62,19 +57,19 @@ std::uint64_t Core::start(Way way, const HbmArray& array, const Region& region, 
   Copy copy{
       .in = way == Way::in, .array = &array, .region = region, .buffer = &buffer, .slot = at, .slot_row = slot_row};
   const bool inside = region.row >= 0 && region.col >= 0 && region.rows > 0 && region.cols > 0 &&
-                      region.row + region.rows <= copy.array->rows && region.col + region.cols <= copy.array->cols &&
-                      copy.slot_row >= 0 && copy.slot_row + region.rows <= buffer.rows &&
-                      region.cols <= buffer.cols && copy.slot >= 0 && copy.slot < buffer.slots;
+                      region.row + region.rows <= array.rows && region.col + region.cols <= array.cols &&
+                      slot_row >= 0 && slot_row + region.rows <= buffer.rows && region.cols <= buffer.cols &&
+                      at >= 0 && at < buffer.slots;
   if (!inside) {
     throw Error(Status::internal,
                 "DMA of {} rows {}+{} cols {}+{} leaves the array {}x{} or slot {} of {} ({}x{} from row {})",
-                copy.array->name, region.row, region.rows, region.col, region.cols, copy.array->rows,
-                copy.array->cols, copy.slot, buffer.slots, buffer.rows, buffer.cols, copy.slot_row);
+                array.name, region.row, region.rows, region.col, region.cols, array.rows, array.cols, at,
+                buffer.slots, buffer.rows, buffer.cols, slot_row);
   }
-  const auto slot = static_cast<std::size_t>(copy.slot);
+  const auto slot = static_cast<std::size_t>(at);
   if (buffer.filling[slot] != 0 || (copy.in && buffer.draining[slot] != 0)) {
-    throw Error(Status::internal, "DMA of {} at step {} meets another copy in flight in slot {}", copy.array->name,
-                step, copy.slot);
+    throw Error(Status::internal, "DMA of {} at step {} meets another copy in flight in slot {}", array.name, step,
+                at);
   }
   copy.bytes = bytes_of(copy);
   const double begin = std::max(now_ns_, hbm_free_ns_);
@@ -85,21 +80,20 @@ std::uint64_t Core::start(Way way, const HbmArray& array, const Region& region, 
   (copy.in ? totals_.bytes_in : totals_.bytes_out) += copy.bytes;
   ++(copy.in ? buffer.filling : buffer.draining)[slot];
   if (timeline_ != nullptr) {
-    const int track = timeline_->track(fmt::format("DMA {} {}", copy.in ? "in" : "out", copy.array->name));
+    const int track = timeline_->track(fmt::format("DMA {} {}", copy.in ? "in" : "out", array.name));
     timeline_->add({.track = track,
                     .step = step,
                     .start_ns = begin,
                     .duration_ns = duration,
                     .bytes = copy.bytes,
-                    .label = timeline_->full() ? std::string()
-                                               : fmt::format("{}{}{}[{}:{},{}:{}] slot {}", copy.array->name,
-                                                             copy.array->part.empty() ? "" : " of ", copy.array->part,
-                                                             region.row, region.row + region.rows, region.col,
-                                                             region.col + region.cols, copy.slot)});
+                    .label = timeline_->full()
+                                 ? std::string()
+                                 : fmt::format("{}{}{}[{}:{},{}:{}] slot {}", array.name,
+                                               array.part.empty() ? "" : " of ", array.part, region.row,
+                                               region.row + region.rows, region.col, region.col + region.cols, at)});
   }
-  const std::uint64_t bytes = copy.bytes;
   semaphores_.at(static_cast<std::size_t>(semaphore)).pending.push_back(copy);
-  return bytes;
+  return copy.bytes;
 }
 
 void Core::land(Copy& copy) {

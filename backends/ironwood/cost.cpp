@@ -1,12 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
-// Work of a step from block sizes and rates.
+// Work of a step from block sizes and rates; the VMEM of a plan: what its program allocates, and what the published
+// formula says.
 #include "backends/ironwood/cost.h"
+
+#include <limits>
 
 namespace ironcl::ironwood {
 namespace {
 
 using numerics::ceil_div;
 using numerics::DType;
+using numerics::size_of;
 
 /// Parts of bf16 that an operand is split into: f16 and f32 have 11 = 8 + 3 and 24 = 8 + 8 + 8 bits.
 int parts(DType type) noexcept { return type == DType::f32 ? 3 : type == DType::f16 ? 2 : 1; }
@@ -53,7 +57,7 @@ double estimate_grouped_ns(const Plan& plan) {
   const std::vector<MatrixRows> dealt = deal_rows(p.grouping, p.m, plan.matrix_rows);
   const Grid grid = plan.grid(p.rows());
   const auto no = static_cast<double>(grid[1]), ni = static_cast<double>(grid[2]);
-  const double weights = 1.0 * p.n * p.k * numerics::size_of(p.w());
+  const double weights = 1.0 * p.n * p.k * size_of(p.w());
   double compute_ns = 0, rows = 0, weight_reads = 0;
   std::int64_t last = -1;
   for (const Visit& visit : visits_of(plan, dealt, p.rows())) {
@@ -65,13 +69,60 @@ double estimate_grouped_ns(const Plan& plan) {
     if (ni > 1 || visit.matrix != last) weight_reads += 1;
     last = visit.matrix;
   }
-  const double x_bytes = no * rows * p.k * numerics::size_of(p.x());
-  const double out_bytes = rows * p.n * numerics::size_of(p.d);
+  const double x_bytes = no * rows * p.k * size_of(p.x());
+  const double out_bytes = rows * p.n * size_of(p.d);
   const double transfer_ns = (weight_reads * weights + x_bytes + out_bytes) / plan.machine.hbm_bytes_per_ns();
   return plan.machine.assume.launch_ns + std::max(compute_ns, transfer_ns);
 }
 
+/// get_vmem_limit of fp8_quantized_matmul_2d (util.py 224-297) and of the 1D kernel: everything twice for temporaries
+/// and register spills, an operand that changes between steps once more, scratch twice.
+std::int64_t formula(const Plan& plan, const Grid& grid) {
+  const Problem& p = plan.problem;
+  const KernelBlocks& k = plan.blocks;
+  const std::int64_t x = k.b * k.i * size_of(p.x());
+  const std::int64_t w = k.o * k.i * size_of(p.w());
+  const std::int64_t out = k.b * k.o * size_of(p.d);
+  const std::int64_t acc = k.b * k.o * 4;
+  const auto bytes_of = [](const ScaleLayout& layout) { return layout.block_rows * layout.block_cols * 4; };
+  const std::int64_t x_scale = p.scaled_x() ? bytes_of(plan.x_scales(p.m)) : 0;
+  const std::int64_t w_scale = p.scaled_w() ? bytes_of(plan.w_scales()) : 0;
+  const bool many_b = grid[0] > 1, many_o = grid[1] > 1, many_i = grid[2] > 1;
+  std::int64_t used = 2 * (x + x_scale + w + w_scale + out);
+  if (many_b || many_i) used += x;
+  if (many_b) used += x_scale;
+  if (many_o || many_i) used += w;
+  if (many_o) used += w_scale;
+  if (many_b || many_o) used += out;
+  if (plan.save_acc) used += 2 * acc;
+  if (plan.save_x_q) used += 2 * (k.b * k.i + x_scale);
+  return used;
+}
+
 }  // namespace
+
+VmemUse vmem_of(const Plan& plan) {
+  const std::int64_t m = std::max<std::int64_t>(plan.problem.rows(), 1);
+  Core core(plan.machine, false, std::numeric_limits<std::int64_t>::max(), nullptr);
+  entry_of(plan.program).run(core, plan, describe_arrays(plan, m), nullptr);
+  VmemUse use;
+  use.parts.assign(core.buffers().begin(), core.buffers().end());
+  use.footprint_bytes = core.finish().vmem_bytes;
+  use.formula_bytes =
+      plan.problem.grouped() ? gmm_vmem_estimate(plan, plan.blocks) : formula(plan, plan.grid(plan.problem.rows()));
+  return use;
+}
+
+std::optional<Refusal> check_vmem(const Plan& plan) {
+  const VmemUse use = vmem_of(plan);
+  const bool formula_rule = plan.vmem_rule == VmemRule::formula;
+  const std::int64_t needed = formula_rule ? use.formula_bytes : use.footprint_bytes;
+  if (needed <= plan.vmem_limit && use.footprint_bytes <= plan.vmem_limit) return std::nullopt;
+  return Refusal(backend::Reason::device_memory,
+                 "VMEM: kernel blocks {},{},{} with {} buffers take {} bytes{} and the limit is {}", plan.blocks.b,
+                 plan.blocks.o, plan.blocks.i, plan.buffers, needed, formula_rule ? " by the published formula" : "",
+                 plan.vmem_limit);
+}
 
 DType mxu_type(const Machine& machine, DType left, DType right) noexcept {
   const auto fp8 = [](DType type) { return type == DType::e4m3fn || type == DType::e5m2; };
@@ -129,7 +180,7 @@ std::int64_t rows_multiplied(const Plan& plan, const Visit& visit) {
   if (plan.program == Program::gmm_v2)
     rows = numerics::round_up(visit.first + visit.rows - visit.tile_first, gmm_v2_bucket(plan));
   if (plan.program == Program::manual_dma)
-    rows = numerics::round_up(visit.rows, plan.machine.sublane_tile(numerics::size_of(plan.problem.a)));
+    rows = numerics::round_up(visit.rows, plan.machine.sublane_tile(size_of(plan.problem.a)));
   return std::min(plan.blocks.b, rows);
 }
 
@@ -139,9 +190,9 @@ double estimate_ns(const Plan& plan, std::int64_t m) {
   const auto nb = static_cast<double>(grid[0]), no = static_cast<double>(grid[1]), ni = static_cast<double>(grid[2]);
   const KernelBlocks& k = plan.blocks;
   // Bytes of a tile of x, of w and of out.
-  const double x = 1.0 * k.b * k.i * numerics::size_of(plan.problem.x());
-  const double w = 1.0 * k.o * k.i * numerics::size_of(plan.problem.w());
-  const double out = 1.0 * k.b * k.o * numerics::size_of(plan.problem.d);
+  const double x = 1.0 * k.b * k.i * size_of(plan.problem.x());
+  const double w = 1.0 * k.o * k.i * size_of(plan.problem.w());
+  const double out = 1.0 * k.b * k.o * size_of(plan.problem.d);
   // The closed forms of the fetch counts: x (b, i), w (o, i), out (b, o), i fastest.
   const double x_fetches = ni > 1 ? nb * no * ni : nb;
   const double w_fetches = no > 1 ? nb * no * ni : ni > 1 ? nb * ni : 1;

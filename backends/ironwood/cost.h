@@ -4,10 +4,6 @@
 // machine.h.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <vector>
-
 #include "backends/ironwood/program.h"
 
 namespace ironcl::ironwood {

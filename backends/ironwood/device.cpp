@@ -2,9 +2,6 @@
 // Answers of the modelled device.
 #include "backends/ironwood/backend.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <boost/json.hpp>
 
 #include "backends/ironwood/cost.h"
@@ -155,9 +152,8 @@ class ModelDevice final : public backend::Device {
   std::shared_ptr<backend::Buffer> create_buffer(std::uint64_t size) override {
     const std::uint64_t most = props().max_buffer_bytes;
     if (size > most) {
-      throw Error(Status::out_of_device_memory, "ironwood: a buffer of " + std::to_string(size) +
-                                                    " bytes is larger than the HBM of a TensorCore, " +
-                                                    std::to_string(most) + " bytes");
+      throw Error(Status::out_of_device_memory,
+                  "ironwood: a buffer of {} bytes is larger than the HBM of a TensorCore, {} bytes", size, most);
     }
     return std::make_shared<HostBuffer>(size);
   }
@@ -166,7 +162,6 @@ class ModelDevice final : public backend::Device {
     if (kind != Memory::host_pointer) {
       throw Error(Status::unsupported, "ironwood: only host pointers are imported; the modelled HBM is host memory");
     }
-    if (handle == nullptr) throw Error(Status::invalid_argument, "ironwood: the host pointer to import is null");
     return std::make_shared<HostBuffer>(static_cast<std::byte*>(handle), size);
   }
 
@@ -187,20 +182,18 @@ class ModelDevice final : public backend::Device {
 
   std::shared_ptr<backend::Quantize> create_quantize(const backend::QuantizeDesc& desc) override {
     backend::refuse_not_yet(desc.code, desc.scale, "x");
-    return make_quantize(desc, Machine{});
+    return make_quantize(desc);
   }
 
-  std::shared_ptr<backend::Route> create_route(const backend::RouteDesc& desc) override {
-    return make_route(desc, Machine{});
-  }
+  std::shared_ptr<backend::Route> create_route(const backend::RouteDesc& desc) override { return make_route(desc); }
 
   std::shared_ptr<backend::Activate> create_activate(const backend::ActivateDesc& desc) override {
     backend::refuse_not_yet(desc);
-    return make_activate(desc, Machine{});
+    return make_activate(desc);
   }
 
   std::shared_ptr<backend::Combine> create_combine(const backend::CombineDesc& desc) override {
-    return make_combine(desc, Machine{});
+    return make_combine(desc);
   }
 
  private:

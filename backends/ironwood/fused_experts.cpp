@@ -36,9 +36,7 @@ BOOST_DESCRIBE_STRUCT(FusedTotals, (),
 namespace {
 
 namespace json = boost::json;
-using backend::Error;
 using backend::Reason;
-using backend::Status;
 using numerics::ceil_div;
 using numerics::DType;
 using numerics::size_of;
@@ -66,8 +64,8 @@ struct WeightStream {
 
 class FusedKernel {
  public:
-  FusedKernel(const FusedLayer& layer, Timeline* timeline)
-      : layer_(layer), core_(layer.machine, false, layer.vmem_limit, timeline) {
+  FusedKernel(const FusedLayer& layer, std::int64_t vmem_limit, Timeline* timeline)
+      : layer_(layer), core_(layer.machine, false, vmem_limit, timeline) {
     const FusedBlocks& b = layer.blocks;
     const std::int64_t padded_experts = numerics::round_up(layer.experts, 128);
     tokens_ = tight_array("tokens", layer.tokens, layer.hidden, 2);
@@ -286,50 +284,43 @@ class FusedKernel {
   FusedTotals totals_;
 };
 
-/// Bytes of VMEM that the schedule takes, whatever the layer's limit.
-std::int64_t vmem_bytes(FusedLayer layer) {
-  layer.vmem_limit = std::numeric_limits<std::int64_t>::max();
-  return FusedKernel(layer, nullptr).vmem_bytes();
-}
-
-/// The largest multiple of `step` that divides `size` and is at most `most`; `step` where there is none.
-std::int64_t divisor(std::int64_t size, std::int64_t most, std::int64_t step) {
-  for (std::int64_t block = most / step * step; block > step; block -= step) {
+/// The largest multiple of 128 that divides `size` and is at most `most` and half of `size`, which is rounded up to
+/// 256 for that; 128 where there is none.
+std::int64_t block_of(std::int64_t size, std::int64_t most) {
+  constexpr std::int64_t kStep = 256, kLeast = 128;
+  const std::int64_t half = std::min(numerics::round_up(size, kStep) / 2, most);
+  for (std::int64_t block = half / kLeast * kLeast; block > kLeast; block -= kLeast)
     if (size % block == 0) return block;
-  }
-  return step;
+  return kLeast;
 }
 
 std::optional<Refusal> choose_blocks(FusedLayer* layer) {
-  constexpr std::int64_t kStep = 256, kMostF = 1024, kMostD1 = 1024, kMostD2 = 2048, kMostTokens = 256, kDot = 64;
-  const auto half = [](std::int64_t size, std::int64_t most) {
-    const std::int64_t whole = numerics::round_up(size, kStep);
-    return std::max<std::int64_t>(128, std::min(whole / 2, most));
-  };
+  constexpr std::int64_t kMostF = 1024, kMostD1 = 1024, kMostD2 = 2048, kMostTokens = 256, kDot = 64;
   FusedBlocks& b = layer->blocks;
-  b.bf = divisor(layer->intermediate, half(layer->intermediate, kMostF), 128);
-  b.bd1 = divisor(layer->hidden, half(layer->hidden, kMostD1), 128);
-  b.bd2 = divisor(layer->hidden, half(layer->hidden, kMostD2), 128);
+  b.bf = block_of(layer->intermediate, kMostF);
+  b.bd1 = block_of(layer->hidden, kMostD1);
+  b.bd2 = block_of(layer->hidden, kMostD2);
   for (std::int64_t tokens = std::min(layer->tokens, kMostTokens);; tokens = ceil_div(tokens, 2)) {
     b.bt = tokens;
     b.btc = tokens <= 16 ? tokens : std::min(tokens, kDot);
-    if (vmem_bytes(*layer) <= layer->vmem_limit) return std::nullopt;
-    if (tokens == 1) break;
+    const std::int64_t needed = FusedKernel(*layer, std::numeric_limits<std::int64_t>::max(), nullptr).vmem_bytes();
+    if (needed <= layer->vmem_limit) return std::nullopt;
+    if (tokens == 1)
+      return Refusal(Reason::device_memory,
+                     "VMEM: fused_moe takes {} bytes with one token per tile and the limit is {}", needed,
+                     layer->vmem_limit);
   }
-  return Refusal(Reason::device_memory, "VMEM: fused_moe takes {} bytes with one token per tile and the limit is {}",
-                 vmem_bytes(*layer), layer->vmem_limit);
 }
 
 /// The layer of a description (fused_experts.h), or the reason where it is none.
 std::optional<Refusal> make_layer(const backend::GemmDesc& desc, const PlanRequest& request, FusedLayer* layer) {
   Problem p;
   if (auto refusal = read_problem(desc, &p)) return refusal;
-  const auto shape = [](std::string text) { return Refusal(Reason::shape, std::move(text)); };
   if (p.grouping != backend::Grouping::contiguous || p.a_rows < 1 || p.m < p.a_rows || p.m % p.a_rows != 0 ||
       p.n % 2 != 0) {
-    return shape(
-        "fused_moe is about a layer's first product: contiguous, m = T * k rows gathered from a_rows = T, "
-        "n = 2 I");
+    return Refusal(Reason::shape,
+                   "fused_moe is about a layer's first product: contiguous, m = T * k rows gathered from a_rows = T, "
+                   "n = 2 I");
   }
   if (p.a != kTokens) {
     return Refusal(Reason::dtype, "fused_moe takes activations of bf16 and does not quantise them");
@@ -337,8 +328,8 @@ std::optional<Refusal> make_layer(const backend::GemmDesc& desc, const PlanReque
   layer->tokens = p.a_rows, layer->top_k = p.m / p.a_rows, layer->experts = p.matrices;
   layer->hidden = p.k, layer->intermediate = p.n / 2;
   if (layer->hidden % 128 != 0 || layer->intermediate % 128 != 0) {
-    return shape(fmt::format("fused_moe with hidden {} and intermediate {}; multiples of 128 are accepted",
-                             layer->hidden, layer->intermediate));
+    return Refusal(Reason::shape, "fused_moe with hidden {} and intermediate {}; multiples of 128 are accepted",
+                   layer->hidden, layer->intermediate);
   }
   layer->w = p.w();
   layer->scaled = p.scaled_w();
@@ -360,10 +351,10 @@ std::optional<Refusal> make_layer(const backend::GemmDesc& desc, const PlanReque
 json::object report(const FusedLayer& layer, const FusedTotals& totals) {
   json::array notes;
   if (layer.scaled && layer.group != 0 && layer.group % 256 != 0) {
-    notes.push_back(json::value(fmt::format(
+    notes.emplace_back(fmt::format(
         "the kernel takes scales of all of K or of multiples of 256 of it, not of {}: such weights are requantised "
         "first",
-        layer.group)));
+        layer.group));
   }
   const double flops = 6.0 * totals.rows * layer.hidden * layer.intermediate;
   json::object report = report_core(layer.machine, kTokens, layer.w, flops, totals.core);
@@ -380,10 +371,11 @@ json::object report(const FusedLayer& layer, const FusedTotals& totals) {
 
 boost::json::object fused_experts(const backend::GemmDesc& desc, const PlanRequest& request, bool trace) {
   FusedLayer layer;
-  if (const auto refusal = make_layer(desc, request, &layer)) throw Error(Status::unsupported, refusal->text);
+  if (const auto refusal = make_layer(desc, request, &layer))
+    throw backend::Error(backend::Status::unsupported, refusal->text);
   Timeline timeline;
   timeline.capacity = request.trace_spans;
-  const FusedTotals totals = FusedKernel(layer, trace ? &timeline : nullptr).run();
+  const FusedTotals totals = FusedKernel(layer, layer.vmem_limit, trace ? &timeline : nullptr).run();
   return trace ? chrome_trace(timeline, layer.machine, "fused_moe") : report(layer, totals);
 }
 

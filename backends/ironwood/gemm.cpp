@@ -3,21 +3,12 @@
 // scales and bias to f32.
 #include "backends/ironwood/operations.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
 #include <cstring>
-#include <span>
-#include <utility>
-#include <vector>
 
 #include "backends/ironwood/memory.h"
 #include "backends/ironwood/program.h"
 #include "backends/ironwood/queue.h"
 #include "backends/numerics/casts.h"
-#include "backends/numerics/checked.h"
-#include "backends/numerics/experts.h"
-#include "backends/numerics/quantize.h"
 
 namespace ironcl::ironwood {
 
@@ -103,9 +94,12 @@ std::vector<float> lay_out_scales_of_a(const Problem& p, const GemmArgs& args, s
   return laid_out;
 }
 
-class PlannedGemm final : public backend::Gemm {
+class PlannedGemm final : public Command<GemmArgs, backend::Gemm> {
  public:
-  PlannedGemm(Plan plan, std::shared_ptr<Workers> workers) : plan_(std::move(plan)), workers_(std::move(workers)) {}
+  PlannedGemm(Plan plan, std::shared_ptr<Workers> workers)
+      : Command([this](const GemmArgs& args) { return run(args); }),
+        plan_(std::move(plan)),
+        workers_(std::move(workers)) {}
 
   backend::GemmInfo info() const override {
     return {.accuracy = backend::AccuracyClass::f32,
@@ -113,11 +107,6 @@ class PlannedGemm final : public backend::Gemm {
             .variant = fmt::format("ironwood_{}", name_of(plan_.problem.family)),
             .tuning = describe(plan_),
             .form = "row_major"};
-  }
-  std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue,
-                                          const GemmArgs& args) override {
-    return dynamic_cast<ModelQueue&>(*queue).run(
-        args.wait, [&] { return run(args); }, args.wants_event);
   }
 
  private:
@@ -161,7 +150,7 @@ double PlannedGemm::run(const GemmArgs& args) const {
                           .scale_ld = scale.ld});
     } else {
       for (std::int64_t row = 0; row < own.rows; ++row)
-        numerics::encode(p.d_later, std::span<const float>(rows + row * p.n, static_cast<std::size_t>(cols)),
+        numerics::encode(p.d_later, {rows + row * p.n, static_cast<std::size_t>(cols)},
                          to + row * p.ldd * size_of(p.d_later));
     }
     time_ns += quantizing_ns(plan_.machine, own.rows, p.n, DType::f32, p.d_later, scale);
@@ -186,7 +175,7 @@ double PlannedGemm::multiply(const GemmArgs& args, std::span<const MatrixRows> d
   std::vector<float> bias;
   if (args.bias) {
     bias.resize(static_cast<std::size_t>(p.n * std::max<std::int64_t>(p.matrices, 1)));
-    numerics::decode(p.bias, address_of(args.bias), std::span<float>(bias));
+    numerics::decode(p.bias, address_of(args.bias), bias);
   }
   // The engine reads and writes arrays through one pointer type; it never writes an input.
   auto* codes = const_cast<std::byte*>(weights.codes().data());

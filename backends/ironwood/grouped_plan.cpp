@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Counts to rows, rows to visits, and the blocks of the grouped kernels.
-#include <algorithm>
 #include <limits>
 
 #include "backends/ironwood/program.h"
-#include "backends/numerics/checked.h"
-#include "backends/numerics/experts.h"
 
 namespace ironcl::ironwood {
 

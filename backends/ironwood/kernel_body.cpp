@@ -48,8 +48,10 @@ constexpr std::int64_t kRowsATask = 16;
 constexpr std::int64_t kLongestRun = 512;                      // of k in panels at once: bounds their memory
 constexpr std::int64_t kSmallProduct = std::int64_t{1} << 18;  // multiplications not worth a second thread
 
-/// Panel of `width` rows from `row` on, k-major: panel[p * width + i]. Rows past the tile are zero.
-void pack(const TileRows& tile, std::int64_t row, int width, std::int64_t first, std::int64_t depth, double* panel) {
+/// Panel of `width` rows from `row` on, k-major: panel[p * width + i]. Rows past the tile are zero. `pitch`: elements
+/// from a row of the tile to the next.
+void pack(const TileRows& tile, std::int64_t pitch, std::int64_t row, int width, std::int64_t first,
+          std::int64_t depth, double* panel) {
   const std::int64_t valid = std::min<std::int64_t>(width, tile.rows - row);
   for (int i = 0; i < width; ++i) {
     double* to = panel + i;
@@ -57,8 +59,7 @@ void pack(const TileRows& tile, std::int64_t row, int width, std::int64_t first,
       for (std::int64_t p = 0; p < depth; ++p) to[p * width] = 0.0;
       continue;
     }
-    const std::byte* from =
-        tile.data + (row + i) * tile.pitch_bytes + first * static_cast<std::int64_t>(numerics::size_of(tile.type));
+    const std::byte* from = tile.data + ((row + i) * pitch + first) * numerics::size_of(tile.type);
     std::array<double, kLongestRun> decoded;
     numerics::decode(tile.type, from, std::span<double>(decoded.data(), static_cast<std::size_t>(depth)));
     for (std::int64_t p = 0; p < depth; ++p) to[p * width] = decoded[static_cast<std::size_t>(p)];
@@ -121,7 +122,7 @@ void KernelBody::quantize(const StepTile& tile) {
   const std::int64_t base_k = first_group(tile.x.col, x_layout_.group_cols, block_k);
   for_rows(tile.x.rows, tile.x.cols, [&](std::int64_t i, std::vector<float>& row) {
     row.resize(static_cast<std::size_t>(tile.x.cols));
-    numerics::decode(source, tile.x_data + i * width * element, std::span<float>(row));
+    numerics::decode(source, tile.x_data + i * width * element, row);
     const std::int64_t row_group = (tile.x.row + i) / x_layout_.group_rows - base_m;
     for (std::int64_t first = 0; first < tile.x.cols; first += group_cols) {
       const std::int64_t k_group = (tile.x.col + first) / x_layout_.group_cols - base_k;
@@ -148,14 +149,15 @@ void KernelBody::multiply_run(const TileRows& x, const TileRows& w, std::int64_t
   workers_->run(
       x_count,
       [&](std::int64_t i) {
-        pack(x, i * kernel.mr, kernel.mr, first, depth, &x_panels_[static_cast<std::size_t>(i * kernel.mr * depth)]);
+        pack(x, plan_.blocks.i, i * kernel.mr, kernel.mr, first, depth,
+             &x_panels_[static_cast<std::size_t>(i * kernel.mr * depth)]);
       },
       limit);
   workers_->run(
       w_count,
       [&](std::int64_t j) {
         double* w_panel = &w_panels_[static_cast<std::size_t>(j * kernel.nr * depth)];
-        pack(w, j * kernel.nr, kernel.nr, first, depth, w_panel);
+        pack(w, plan_.blocks.i, j * kernel.nr, kernel.nr, first, depth, w_panel);
         alignas(64) std::array<double, kMaxTile> tile;
         const int cols = static_cast<int>(std::min<std::int64_t>(kernel.nr, w.rows - j * kernel.nr));
         for (std::int64_t i = 0; i < x_count; ++i) {
@@ -173,12 +175,8 @@ void KernelBody::multiply_run(const TileRows& x, const TileRows& w, std::int64_t
 
 void KernelBody::multiply(const StepTile& tile) {
   const Problem& p = plan_.problem;
-  const std::int64_t width = plan_.blocks.i;
-  TileRows x{
-      .data = tile.x_data, .pitch_bytes = width * numerics::size_of(p.x()), .type = p.x(), .rows = tile.x.rows};
-  if (p.quantizes_x()) x = {.data = x_q_, .pitch_bytes = width, .type = p.a, .rows = tile.x.rows};
-  const TileRows w{
-      .data = tile.w_data, .pitch_bytes = width * numerics::size_of(p.w()), .type = p.w(), .rows = tile.w.rows};
+  const TileRows x{.data = p.quantizes_x() ? x_q_ : tile.x_data, .type = p.a, .rows = tile.x.rows};
+  const TileRows w{.data = tile.w_data, .type = p.w(), .rows = tile.w.rows};
   for (std::int64_t first = 0, depth = 0; first < tile.x.cols; first += depth) {
     const std::int64_t at = tile.x.col + first;
     const std::int64_t group_end = std::min(p.k, (at / p.group + 1) * p.group);
@@ -201,7 +199,7 @@ void KernelBody::store(const StepTile& tile) {
     if (bias != nullptr) {
       for (std::size_t j = 0; j < cols; ++j) row[j] += bias[j];
     }
-    numerics::encode(type, std::span<const float>(row, cols), tile.out + i * pitch * numerics::size_of(type));
+    numerics::encode(type, {row, cols}, tile.out + i * pitch * numerics::size_of(type));
   });
 }
 

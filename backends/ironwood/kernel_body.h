@@ -10,20 +10,15 @@
 // threads.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <vector>
-
 #include "backends/ironwood/core.h"
 #include "backends/ironwood/plan.h"
 #include "backends/ironwood/workers.h"
 
 namespace ironcl::ironwood {
 
-/// Rows of an operand in VMEM: the valid part of a slot.
+/// Rows of an operand in VMEM: the valid part of a slot, whose pitch is the block's depth.
 struct TileRows {
   const std::byte* data = nullptr;
-  std::int64_t pitch_bytes = 0;
   numerics::DType type = numerics::DType::none;
   std::int64_t rows = 0;
 };

@@ -98,12 +98,9 @@ std::int64_t Machine::sublane_tile(std::uint32_t element_bytes) const noexcept {
 }
 
 std::int64_t Machine::padded_bytes(std::int64_t rows, std::int64_t cols, std::uint32_t element_bytes) const {
-  using numerics::ceil_div;
-  using numerics::checked_mul;
-  const std::int64_t tile = sublane_tile(element_bytes);
-  const std::int64_t padded_rows = checked_mul(ceil_div(rows, tile), tile);
-  const std::int64_t padded_cols = checked_mul(ceil_div(cols, tpu->lanes), tpu->lanes);
-  return checked_mul(checked_mul(padded_rows, padded_cols), element_bytes);
+  using numerics::Size;
+  const Size elements = Size(rows).padded_to(sublane_tile(element_bytes)) * Size(cols).padded_to(tpu->lanes);
+  return (elements * element_bytes).value();
 }
 
 }  // namespace ironcl::ironwood

@@ -3,9 +3,7 @@
 // and the assumptions, which are what nobody publishes. Next door: cost.h (what an operation takes on a machine).
 #pragma once
 
-#include <cstdint>
 #include <span>
-#include <string_view>
 
 #include "backends/numerics/formats.h"
 

@@ -26,23 +26,6 @@ std::byte* address_of(const backend::Span& span) {
   return span ? dynamic_cast<const HostBuffer&>(*span.buffer).data() + span.offset : nullptr;
 }
 
-std::vector<float> lay_out_scales(DType type, const std::byte* scales, numerics::ScaleGrid grid, std::int64_t rows,
-                                  std::int64_t cols, std::int64_t ld) {
-  const std::int64_t row_groups = grid.scale_rows(rows), col_groups = grid.scale_cols(cols);
-  const auto element = static_cast<std::int64_t>(numerics::size_of(type));
-  std::vector<float> laid_out(static_cast<std::size_t>(numerics::checked_mul(row_groups, col_groups)));
-  std::vector<float> row(static_cast<std::size_t>(col_groups));
-  const bool transposed = grid.group_rows == 1;
-  const std::int64_t row_step = transposed ? 1 : col_groups, col_step = transposed ? row_groups : 1;
-  for (std::int64_t i = 0; i < row_groups; ++i) {
-    numerics::decode(type, scales + i * ld * element, std::span<float>(row));
-    for (std::int64_t j = 0; j < col_groups; ++j) {
-      laid_out[static_cast<std::size_t>(i * row_step + j * col_step)] = row[static_cast<std::size_t>(j)];
-    }
-  }
-  return laid_out;
-}
-
 PreparedWeights::PreparedWeights(const backend::WeightsDesc& desc) {
   if (const auto refusal = check_weights(desc.dtype, desc.scale, desc.n, desc.k, desc.matrices)) {
     throw Error(Status::unsupported, "ironwood: " + refusal->text);
@@ -72,11 +55,17 @@ PreparedWeights::PreparedWeights(const backend::WeightsDesc& desc) {
     const std::int64_t scale = numerics::size_of(desc.scale.dtype),
                        scale_ld = desc.scale.ld != 0 ? desc.scale.ld : cols;
     given_scales_ = tight(desc.scales, desc.matrices * rows, cols * scale, scale_ld * scale);
+    std::vector<float> given(static_cast<std::size_t>(desc.matrices * rows * cols));
+    numerics::decode(desc.scale.dtype, given_scales_.data(), given);
+    // As the kernels read them (plan.h, ScaleLayout): transposed where there is one scale per row.
+    const std::int64_t row_step = grid.group_rows == 1 ? 1 : cols, col_step = grid.group_rows == 1 ? rows : 1;
+    scales_.resize(given.size());
+    auto next = given.begin();
     for (std::int64_t g = 0; g < desc.matrices; ++g) {
-      const auto laid_out = lay_out_scales(desc.scale.dtype, given_scales_.data() + g * rows * cols * scale, grid,
-                                           desc.n, desc.k, cols);
       const float global = desc.global_scales != nullptr ? desc.global_scales[g] : 1.0f;
-      for (const float one : laid_out) scales_.push_back(one * global);
+      float* const to = scales_.data() + g * rows * cols;
+      for (std::int64_t i = 0; i < rows; ++i)
+        for (std::int64_t j = 0; j < cols; ++j) to[i * row_step + j * col_step] = *next++ * global;
     }
   } catch (const std::bad_alloc&) {
     throw Error(Status::out_of_device_memory, "ironwood: no host memory for {} weights of {}x{}", desc.matrices,

@@ -2,12 +2,6 @@
 // The device's HBM as the host holds it: buffers and prepared weights.
 #pragma once
 
-#include <cstddef>
-#include <cstdint>
-#include <span>
-#include <string>
-#include <vector>
-
 #include "backends/interface.h"
 #include "backends/ironwood/core.h"
 
@@ -38,11 +32,6 @@ template <class T>
 std::span<T> numbers(const backend::Span& span, std::int64_t count) {
   return {reinterpret_cast<T*>(address_of(span)), static_cast<std::size_t>(span ? count : 0)};
 }
-
-/// Scales of any type to the f32 array that the kernels read (plan.h, ScaleLayout): row-major [rows, cols] in groups,
-/// transposed where there is one scale a row. `ld` in elements.
-std::vector<float> lay_out_scales(numerics::DType type, const std::byte* scales, numerics::ScaleGrid grid,
-                                  std::int64_t rows, std::int64_t cols, std::int64_t ld);
 
 /// B, one matrix or several, kept as given: codes tight, scales as given and as the kernels read them, global ones
 /// multiplied in. Codes of e2m1 are held as e4m3fn, which has all of their values: the matrix unit has no four bits.

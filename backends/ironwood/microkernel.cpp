@@ -60,20 +60,14 @@ constexpr Microkernel kAvx2{6, 8, multiply_avx2};
 constexpr Microkernel kAvx512{12, 16, multiply_avx512};
 #endif
 
-const Microkernel& choose() noexcept {
+}  // namespace
+
+const Microkernel& microkernel() noexcept {
 #if defined(__x86_64__)
-  __builtin_cpu_init();
   if (__builtin_cpu_supports("avx512f")) return kAvx512;
   if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return kAvx2;
 #endif
   return kPlain;
-}
-
-}  // namespace
-
-const Microkernel& microkernel() noexcept {
-  static const Microkernel& chosen = choose();
-  return chosen;
 }
 
 }  // namespace ironcl::ironwood

@@ -51,19 +51,19 @@ json::array notes_of(const Plan& plan) {
   json::array notes;
   const VmemUse use = vmem_of(plan);
   if (use.formula_bytes > plan.vmem_limit) {
-    notes.push_back(json::value(fmt::format(
+    notes.emplace_back(fmt::format(
         "the published formula asks for {} bytes, over the limit of {}: there it is clamped silently; the true "
         "footprint is {}",
-        use.formula_bytes, plan.vmem_limit, use.footprint_bytes)));
+        use.formula_bytes, plan.vmem_limit, use.footprint_bytes));
   }
   const auto check = [&](const char* name, const ScaleLayout& layout) {
     const bool rows = layout.block_rows % 8 == 0 || layout.block_rows >= layout.rows;
     const bool cols = layout.block_cols % 128 == 0 || layout.block_cols >= layout.cols;
     if (rows && cols) return;
-    notes.push_back(json::value(fmt::format(
+    notes.emplace_back(fmt::format(
         "{} blocks of {}x{} break Mosaic's rule for the last two dimensions (multiples of 8 and 128, or the "
         "whole array, {}x{}); here each takes whole tiles of VMEM",
-        name, layout.block_rows, layout.block_cols, layout.rows, layout.cols)));
+        name, layout.block_rows, layout.block_cols, layout.rows, layout.cols));
   };
   if (plan.problem.scaled_x()) check("x_scale", plan.x_scales(std::max<std::int64_t>(plan.problem.rows(), 1)));
   if (plan.problem.scaled_w()) check("w_scale", plan.w_scales());
@@ -171,9 +171,8 @@ json::object report_model(const Plan& plan) {
 }
 
 json::object report_machines() {
-  json::array tpus;
-  for (const Tpu& tpu : all_tpus()) tpus.push_back(json::value_from(tpu));
-  return {{"unit", "one TensorCore"}, {"tpus", std::move(tpus)}, {"assumptions", assumptions_of(Machine{})}};
+  return {
+      {"unit", "one TensorCore"}, {"tpus", json::value_from(all_tpus())}, {"assumptions", assumptions_of(Machine{})}};
 }
 
 json::object chrome_trace(const Timeline& timeline, const Machine& machine, const std::string& plan) {

@@ -3,7 +3,6 @@
 #pragma once
 
 #include <boost/json/object.hpp>
-#include <string>
 
 #include "backends/ironwood/plan.h"
 #include "backends/ironwood/program.h"

@@ -5,10 +5,6 @@
 // of them. The adapter has checked what a call brings. Next door: fused_experts.h (a layer of experts in one kernel).
 #pragma once
 
-#include <memory>
-#include <string>
-
-#include "backends/interface.h"
 #include "backends/ironwood/plan.h"
 #include "backends/ironwood/workers.h"
 
@@ -21,11 +17,11 @@ std::shared_ptr<backend::Gemm> make_gemm(Plan plan, std::shared_ptr<Workers> wor
 double quantizing_ns(const Machine& machine, std::int64_t rows, std::int64_t cols, numerics::DType x,
                      numerics::DType code, const backend::ScaleDesc& scale);
 
-/// Each throws Error(unsupported) with what would be accepted.
-std::shared_ptr<backend::Quantize> make_quantize(const backend::QuantizeDesc& desc, const Machine& machine);
-std::shared_ptr<backend::Route> make_route(const backend::RouteDesc& desc, const Machine& machine);
-std::shared_ptr<backend::Activate> make_activate(const backend::ActivateDesc& desc, const Machine& machine);
-std::shared_ptr<backend::Combine> make_combine(const backend::CombineDesc& desc, const Machine& machine);
+/// Timed on Ironwood. Each throws Error(unsupported) with what would be accepted.
+std::shared_ptr<backend::Quantize> make_quantize(const backend::QuantizeDesc& desc);
+std::shared_ptr<backend::Route> make_route(const backend::RouteDesc& desc);
+std::shared_ptr<backend::Activate> make_activate(const backend::ActivateDesc& desc);
+std::shared_ptr<backend::Combine> make_combine(const backend::CombineDesc& desc);
 
 /// The configuration of a plan as text, "kernel_blocks=1024,1024,1024,mode=large,...".
 std::string describe(const Plan& plan);

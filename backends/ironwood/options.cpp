@@ -2,14 +2,7 @@
 // One table row an option: its key, what it takes, what it means and how it is read.
 #include "backends/ironwood/plan.h"
 
-#include <fmt/format.h>
-
-#include <algorithm>
-#include <array>
 #include <boost/json.hpp>
-#include <string_view>
-#include <utility>
-#include <vector>
 
 #include "backends/ironwood/program.h"
 #include "backends/words.h"
@@ -104,9 +97,10 @@ constexpr std::array kOptions = {
     Option{"program", "", "pipeline; gmm_v2",  // What it takes is the table of programs.
            "the grid pipeline, or the kernel's own copies; of a grouped problem which kernel",
            [](std::string_view text, PlanRequest* r) {
-             const ProgramEntry* entry = find_program(text);
-             if (entry != nullptr) r->program = entry->program;
-             return entry != nullptr;
+             r->program.reset();
+             for (const ProgramEntry& entry : all_programs())
+               if (text == entry.name) r->program = entry.program;
+             return r->program.has_value();
            }},
     Option{"matrix_rows", "rows of each matrix, such as 3,0,17", "as even as can be",
            "of a grouped problem: the load that its model and its trace are for",

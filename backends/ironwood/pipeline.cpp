@@ -5,14 +5,18 @@
 #include "backends/interface.h"
 
 namespace ironcl::ironwood {
+namespace {
+
+/// Goes on to the next step of the grid; false where there is none, and `index` is the first one again.
 bool advance(GridIndex& index, const Grid& grid) {
-  for (int dim = 2; dim >= 0; --dim) {
-    const auto d = static_cast<std::size_t>(dim);
-    if (++index[d] < grid[d]) return true;
-    index[d] = 0;
+  for (std::size_t dim = grid.size(); dim-- > 0;) {
+    if (++index[dim] < grid[dim]) return true;
+    index[dim] = 0;
   }
   return false;
 }
+
+}  // namespace
 
 Region block_region(const HbmArray& array, std::int64_t block_rows, std::int64_t block_cols,
                     const BlockIndex& block) {

@@ -14,9 +14,7 @@
 #pragma once
 
 #include <array>
-#include <cstdint>
 #include <functional>
-#include <vector>
 
 #include "backends/ironwood/core.h"
 
@@ -25,9 +23,6 @@ namespace ironcl::ironwood {
 /// Steps in each of three dimensions; the last is the fastest. All at least 1.
 using Grid = std::array<std::int64_t, 3>;
 using GridIndex = std::array<std::int64_t, 3>;
-
-/// Goes on to the next step of the grid; false where there is none, and `index` is the first one again.
-bool advance(GridIndex& index, const Grid& grid);
 
 /// Which block of an array a step uses, counted in blocks (never in elements).
 struct BlockIndex {

@@ -3,11 +3,6 @@
 // occupies, what a step takes), program.h (the kernels that run a plan).
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string>
-#include <vector>
-
 #include "backends/ironwood/machine.h"
 #include "backends/ironwood/pipeline.h"
 #include "backends/ironwood/problem.h"

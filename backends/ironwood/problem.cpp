@@ -2,8 +2,6 @@
 // Which problems the kernels take, each refusal with what would be accepted.
 #include "backends/ironwood/problem.h"
 
-#include <array>
-
 #include "backends/not_yet.h"
 
 namespace ironcl::ironwood {
@@ -40,7 +38,7 @@ std::optional<Family> family_of(DType dtype, const ScaleDesc& scale) {
 }  // namespace
 
 std::string_view name_of(Family family) noexcept {
-  constexpr std::array<std::string_view, 3> kNames = {"block", "per_channel", "sub_channel"};
+  constexpr std::string_view kNames[] = {"block", "per_channel", "sub_channel"};
   return kNames[static_cast<std::size_t>(family)];
 }
 

@@ -4,10 +4,6 @@
 // of a step.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <string_view>
-
 #include "backends/interface.h"
 
 namespace ironcl::ironwood {

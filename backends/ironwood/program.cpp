@@ -11,10 +11,10 @@ using numerics::DType;
 
 // In the order of Program.
 constexpr ProgramEntry kPrograms[] = {
-    {"pipeline", "the grid pipeline", run_pipeline_program, Program::pipeline, false},
-    {"manual_dma", "the kernel's own copies", run_manual_program, Program::manual_dma, false},
-    {"gmm_v1", "fixed tiles, visited once for each matrix", run_grouped_program, Program::gmm_v1, true},
-    {"gmm_v2", "each matrix's own tiles, of the rows there are", run_grouped_program, Program::gmm_v2, true},
+    {"pipeline", run_pipeline_program, Program::pipeline, false},
+    {"manual_dma", run_manual_program, Program::manual_dma, false},
+    {"gmm_v1", run_grouped_program, Program::gmm_v1, true},
+    {"gmm_v2", run_grouped_program, Program::gmm_v2, true},
 };
 
 /// Which block of the scales a tile has.
@@ -31,17 +31,14 @@ BlockIndex scale_block(const ScaleLayout& layout, std::int64_t tile_row, std::in
 
 Operands describe_arrays(const Plan& plan, std::int64_t m) {
   const Problem& p = plan.problem;
+  const auto scales = [](const char* name, const ScaleLayout& layout) {
+    return tight_array(name, layout.rows, layout.cols, 4);
+  };
   Operands operands;
   operands.x = tight_array("x", m, p.k, numerics::size_of(p.x()));
-  if (p.scaled_x()) {
-    const ScaleLayout layout = plan.x_scales(m);
-    operands.x_scale = tight_array("x_scale", layout.rows, layout.cols, 4);
-  }
+  if (p.scaled_x()) operands.x_scale = scales("x_scale", plan.x_scales(m));
   Operands::Matrix one{.w = tight_array("w", p.n, p.k, numerics::size_of(p.w())), .w_scale = {}, .bias = {}};
-  if (p.scaled_w()) {
-    const ScaleLayout layout = plan.w_scales();
-    one.w_scale = tight_array("w_scale", layout.rows, layout.cols, 4);
-  }
+  if (p.scaled_w()) one.w_scale = scales("w_scale", plan.w_scales());
   if (p.bias != DType::none) one.bias = tight_array("bias", 1, p.n, 4);
   operands.out = tight_array("out", m, p.n, numerics::size_of(p.d));
   operands.matrices.push_back(one);
@@ -161,11 +158,6 @@ std::span<const ProgramEntry> all_programs() noexcept { return kPrograms; }
 const ProgramEntry& entry_of(Program program) noexcept { return kPrograms[static_cast<std::size_t>(program)]; }
 
 std::string_view name_of(Program program) noexcept { return entry_of(program).name; }
-
-const ProgramEntry* find_program(std::string_view name) noexcept {
-  const ProgramEntry* const found = std::ranges::find(kPrograms, name, &ProgramEntry::name);
-  return found != std::end(kPrograms) ? found : nullptr;
-}
 
 RunTotals run_program(const Plan& plan, const Operands& operands, Workers* workers, Timeline* timeline) {
   Core core(plan.machine, workers != nullptr, plan.vmem_limit, timeline);

@@ -3,12 +3,6 @@
 // program_grouped.cpp. kernel_body.h is the arithmetic that all programs share.
 #pragma once
 
-#include <cstdint>
-#include <optional>
-#include <span>
-#include <string_view>
-#include <vector>
-
 #include "backends/ironwood/kernel_body.h"
 #include "backends/ironwood/pipeline.h"
 #include "backends/ironwood/plan.h"
@@ -82,8 +76,7 @@ RunTotals run_program(const Plan& plan, const Operands& operands, Workers* worke
 /// A program: how blocks move, around the body that all share. A new one is a file with its function and a row of
 /// all_programs(); options, reports and plans find it there.
 struct ProgramEntry {
-  std::string_view name;     ///< As the option `program` spells it.
-  std::string_view meaning;  ///< A short description.
+  std::string_view name;  ///< As the option `program` spells it.
   /// Allocates its buffers, and where `operands` has no rows does no more.
   PipelineTotals (*run)(Core& core, const Plan& plan, const Operands& operands, Workers* workers);
   Program program;
@@ -94,8 +87,6 @@ struct ProgramEntry {
 std::span<const ProgramEntry> all_programs() noexcept;
 const ProgramEntry& entry_of(Program program) noexcept;
 std::string_view name_of(Program program) noexcept;
-/// Null where there is no program of that name.
-const ProgramEntry* find_program(std::string_view name) noexcept;
 
 PipelineTotals run_pipeline_program(Core& core, const Plan& plan, const Operands& operands, Workers* workers);
 PipelineTotals run_manual_program(Core& core, const Plan& plan, const Operands& operands, Workers* workers);

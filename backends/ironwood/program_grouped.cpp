@@ -12,12 +12,8 @@
 // where K is one tile. Differences from the originals, all of them so that nothing but valid rows is written: v1
 // stores the valid rows of a tile, not the tile; v2 stores part of a sublane at an end of rows that the next visit
 // does not continue.
-#include <fmt/format.h>
 
-#include <algorithm>
 #include <cstring>
-#include <utility>
-#include <vector>
 
 #include "backends/ironwood/cost.h"
 #include "backends/ironwood/program.h"

@@ -4,7 +4,6 @@
 
 #include <cmath>
 #include <cstring>
-#include <new>
 
 #include "backends/ironwood/memory.h"
 
@@ -25,26 +24,20 @@ Profile DoneEvent::profile() {
   return profile_;
 }
 
-namespace {
-
-/// Waits for an event and moves the clock to its end. Returns its failure.
-std::optional<Error> join(const std::shared_ptr<Event>& event, double* clock_ns) {
-  if (event == nullptr) return std::nullopt;
-  try {
-    event->wait(std::chrono::nanoseconds::max());
-    const Profile profile = event->profile();
-    if (profile.kind == backend::TimeKind::modelled)
-      *clock_ns = std::max(*clock_ns, static_cast<double>(profile.end_ns));
-  } catch (const Error& error) {
-    return error;
-  }
-  return std::nullopt;
+void ModelQueue::join(const std::shared_ptr<Event>& event) {
+  if (event == nullptr) return;
+  event->wait(std::chrono::nanoseconds::max());
+  const Profile profile = event->profile();
+  if (profile.kind == backend::TimeKind::modelled)
+    clock_ns_ = std::max(clock_ns_, static_cast<double>(profile.end_ns));
 }
 
-}  // namespace
-
 void ModelQueue::wait_for(const std::shared_ptr<Event>& event) {
-  if (auto failure = join(event, &clock_ns_)) failed_ = std::move(failure);
+  try {
+    join(event);
+  } catch (const Error& error) {
+    failed_ = error;
+  }
 }
 
 std::shared_ptr<Event> ModelQueue::run(const std::vector<std::shared_ptr<Event>>& wait,
@@ -53,14 +46,11 @@ std::shared_ptr<Event> ModelQueue::run(const std::vector<std::shared_ptr<Event>>
     return wants_event ? std::make_shared<DoneEvent>(std::move(outcome)) : nullptr;
   };
   if (failed_) return done(*failed_);
-  const double queued = clock_ns_;
-  for (const auto& event : wait) {
-    if (auto failure = join(event, &clock_ns_)) return done(std::move(*failure));
-  }
   Profile profile{.kind = backend::TimeKind::modelled};
-  profile.queued_ns = static_cast<std::uint64_t>(std::llround(queued));
-  profile.start_ns = static_cast<std::uint64_t>(std::llround(clock_ns_));
+  profile.queued_ns = static_cast<std::uint64_t>(std::llround(clock_ns_));
   try {
+    for (const auto& event : wait) join(event);
+    profile.start_ns = static_cast<std::uint64_t>(std::llround(clock_ns_));
     clock_ns_ += command();
   } catch (const Error& error) {
     return done(error);

@@ -4,9 +4,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
-#include <optional>
-#include <vector>
 
 #include "backends/interface.h"
 
@@ -39,8 +36,25 @@ class ModelQueue final : public backend::Queue {
                                       const std::function<double()>& command, bool wants_event = true);
 
  private:
+  /// Waits for an event, which may be null, and moves the clock to its end. Throws the event's failure.
+  void join(const std::shared_ptr<backend::Event>& event);
+
   double clock_ns_ = 0;                   // modelled time of the device as this queue sees it
   std::optional<backend::Error> failed_;  // of an event that all later commands wait for
+};
+
+/// What is enqueued: `run` works on the arguments of a call and returns its modelled nanoseconds.
+template <class Args, class Base = backend::Operation<Args>>
+class Command : public Base {
+ public:
+  explicit Command(std::function<double(const Args&)> run) : run_(std::move(run)) {}
+  std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue, const Args& args) override {
+    return dynamic_cast<ModelQueue&>(*queue).run(
+        args.wait, [&] { return run_(args); }, args.wants_event);
+  }
+
+ private:
+  std::function<double(const Args&)> run_;
 };
 
 }  // namespace ironcl::ironwood

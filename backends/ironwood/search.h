@@ -4,7 +4,6 @@
 #pragma once
 
 #include <boost/json/object.hpp>
-#include <vector>
 
 #include "backends/ironwood/plan.h"
 

@@ -1,87 +1,59 @@
 // SPDX-License-Identifier: Apache-2.0
 // Quantise, route, activate and combine on buffers of the host.
 
-#include <algorithm>
-#include <cstring>
-#include <functional>
-#include <span>
-#include <vector>
-
 #include "backends/ironwood/memory.h"
 #include "backends/ironwood/operations.h"
 #include "backends/ironwood/program.h"
 #include "backends/ironwood/queue.h"
 #include "backends/numerics/casts.h"
-#include "backends/numerics/experts.h"
-#include "backends/numerics/quantize.h"
 
 namespace ironcl::ironwood {
 namespace {
 
-using backend::Error;
 using numerics::DType;
 using numerics::size_of;
 
 void check_extent(std::int64_t rows, std::int64_t ld, const char* what) {
   if (rows > 0 && ld > kMostElements / rows) {
-    throw Error(backend::Status::unsupported,
-                "ironwood: {} of {} rows of {}; matrices of up to 2^40 elements are accepted", what, rows, ld);
+    throw backend::Error(backend::Status::unsupported,
+                         "ironwood: {} of {} rows of {}; matrices of up to 2^40 elements are accepted", what, rows,
+                         ld);
   }
 }
 
-double time_of(const Machine& machine, double bytes) {
+double time_of(double bytes, const Machine& machine = {}) {
   return machine.assume.launch_ns + bytes / machine.hbm_bytes_per_ns();
 }
 
 double bytes_of(std::int64_t rows, std::int64_t cols, DType type) { return 1.0 * rows * cols * size_of(type); }
-
-std::span<float> row_of(std::vector<float>& row, DType type, const std::byte* data) {
-  numerics::decode(type, data, std::span<float>(row));
-  return row;
-}
-
-/// An operation out of a step, which runs on the arguments of a call and returns its modelled time.
-template <class Args>
-class StepOperation final : public backend::Operation<Args> {
- public:
-  explicit StepOperation(std::function<double(const Args&)> step) : step_(std::move(step)) {}
-  std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue, const Args& args) override {
-    return dynamic_cast<ModelQueue&>(*queue).run(
-        args.wait, [&] { return step_(args); }, args.wants_event);
-  }
-
- private:
-  std::function<double(const Args&)> step_;
-};
 
 }  // namespace
 
 double quantizing_ns(const Machine& machine, std::int64_t rows, std::int64_t cols, DType x, DType code,
                      const backend::ScaleDesc& scale) {
   const double scales = bytes_of(scale.grid.scale_rows(rows), scale.grid.scale_cols(cols), scale.dtype);
-  return time_of(machine, 2 * bytes_of(rows, cols, x) + bytes_of(rows, cols, code) + scales);
+  return time_of(2 * bytes_of(rows, cols, x) + bytes_of(rows, cols, code) + scales, machine);
 }
 
-std::shared_ptr<backend::Quantize> make_quantize(const backend::QuantizeDesc& d, const Machine& machine) {
+std::shared_ptr<backend::Quantize> make_quantize(const backend::QuantizeDesc& d) {
   check_extent(d.rows, std::max({d.x_ld, d.code_ld, d.scale.ld}), "X");
-  return std::make_shared<StepOperation<backend::QuantizeArgs>>(
-      [d, machine](const backend::QuantizeArgs& args) -> double {
-        if (args.rows == 0) return 0;
-        numerics::quantize(d.x, address_of(args.x), args.rows, d.cols, d.x_ld, d.scale.grid, d.quantizer,
-                           {.type = d.code,
-                            .codes = address_of(args.codes),
-                            .ld = d.code_ld,
-                            .scale_type = d.scale.dtype,
-                            .scales = address_of(args.scales),
-                            .scale_ld = d.scale.ld});
-        return quantizing_ns(machine, args.rows, d.cols, d.x, d.code, d.scale);
-      });
+  return std::make_shared<Command<backend::QuantizeArgs>>([d](const backend::QuantizeArgs& args) -> double {
+    if (args.rows == 0) return 0;
+    numerics::quantize(d.x, address_of(args.x), args.rows, d.cols, d.x_ld, d.scale.grid, d.quantizer,
+                       {.type = d.code,
+                        .codes = address_of(args.codes),
+                        .ld = d.code_ld,
+                        .scale_type = d.scale.dtype,
+                        .scales = address_of(args.scales),
+                        .scale_ld = d.scale.ld});
+    return quantizing_ns({}, args.rows, d.cols, d.x, d.code, d.scale);
+  });
 }
 
-std::shared_ptr<backend::Route> make_route(const backend::RouteDesc& d, const Machine& machine) {
+std::shared_ptr<backend::Route> make_route(const backend::RouteDesc& d) {
   check_extent(d.tokens, std::max(d.logits_ld, d.top_k), "logits");
   check_extent(d.local_experts, d.capacity, "rows of experts");
-  return std::make_shared<StepOperation<backend::RouteArgs>>([d, machine](const backend::RouteArgs& args) -> double {
+  return std::make_shared<Command<backend::RouteArgs>>([d](const backend::RouteArgs& args) -> double {
     const auto counts = numbers<std::int32_t>(args.matrix_rows, d.local_experts);
     std::fill(counts.begin(), counts.end(), 0);
     if (args.tokens == 0) return 0;
@@ -95,7 +67,7 @@ std::shared_ptr<backend::Route> make_route(const backend::RouteDesc& d, const Ma
     const auto top_k = static_cast<std::size_t>(d.top_k), experts = static_cast<std::size_t>(d.experts);
     std::vector<float> row(static_cast<std::size_t>(logits)), scores(experts);
     for (std::int64_t t = 0; t < args.tokens && rows_of_logits != nullptr; ++t) {
-      row_of(row, d.logits, rows_of_logits + t * d.logits_ld * size_of(d.logits));
+      numerics::decode(d.logits, rows_of_logits + t * d.logits_ld * size_of(d.logits), row);
       const auto at = static_cast<std::size_t>(t);
       if (d.shared_gate) shared_weights[at] = numerics::sigmoid(row.back());
       if (d.given) continue;
@@ -105,56 +77,49 @@ std::shared_ptr<backend::Route> make_route(const backend::RouteDesc& d, const Ma
     numerics::sort_by_expert(ids, d.top_k,
                              {.first = d.first_expert, .local = d.local_experts, .capacity = d.capacity}, counts,
                              a_index, rows);
-    return time_of(machine, (rows_of_logits != nullptr ? bytes_of(args.tokens, logits, d.logits) : 0) +
-                                16 * static_cast<double>(slots));
+    return time_of((rows_of_logits != nullptr ? bytes_of(args.tokens, logits, d.logits) : 0) +
+                   16 * static_cast<double>(slots));
   });
 }
 
-std::shared_ptr<backend::Activate> make_activate(const backend::ActivateDesc& d, const Machine& machine) {
+std::shared_ptr<backend::Activate> make_activate(const backend::ActivateDesc& d) {
   const std::int64_t matrices = d.grouping == backend::Grouping::masked ? d.matrices : 1;
   check_extent(matrices, d.rows, "rows of matrices");
   check_extent(matrices * d.rows, std::max({d.gate_ld, d.up_ld, d.y_ld, d.scale.ld, d.cols}), "an activation");
-  return std::make_shared<StepOperation<backend::ActivateArgs>>(
-      [d, machine](const backend::ActivateArgs& args) -> double {
-        if (args.rows == 0 || d.cols == 0) return 0;
-        const bool quantises = numerics::is_quantized(d.y);
-        const std::int64_t scale_cols = d.scale.grid.scale_cols(d.cols);
-        const std::byte *from_gate = address_of(args.gate), *from_up = address_of(args.up);
-        std::byte *to_y = address_of(args.y), *to_scales = address_of(args.scales);
-        const auto counts = numbers<const std::int32_t>(args.matrix_rows, d.matrices);
-        const auto cols = static_cast<std::size_t>(d.cols);
-        std::vector<float> gate(cols), up(cols), scales(quantises ? static_cast<std::size_t>(scale_cols) : 0);
-        std::int64_t rows = 0;
-        for (const MatrixRows& own : deal_rows(d.grouping, args.rows, counts)) {
-          rows += own.rows;
-          for (std::int64_t row = own.first; row < own.first + own.rows; ++row) {
-            row_of(gate, d.x, from_gate + row * d.gate_ld * size_of(d.x));
-            row_of(up, d.x, from_up + row * d.up_ld * size_of(d.x));
-            for (std::size_t i = 0; i < cols; ++i)
-              gate[i] = numerics::activate(d.activation, gate[i], up[i], d.limit);
-            std::byte* y = to_y + row * d.y_ld * size_of(d.y);
-            if (!quantises) {
-              numerics::encode(d.y, std::span<const float>(gate), y);
-              continue;
-            }
-            numerics::quantize(DType::f32, gate.data(), 1, d.cols, d.cols, d.y, d.scale.grid, d.quantizer,
-                               {reinterpret_cast<std::uint8_t*>(y), cols}, scales);
-            std::memcpy(to_scales + row * d.scale.ld * 4, scales.data(), scales.size() * sizeof(float));
-          }
-        }
-        return time_of(machine, 2 * bytes_of(rows, d.cols, d.x) + bytes_of(rows, d.cols, d.y) +
-                                    (quantises ? bytes_of(rows, scale_cols, DType::f32) : 0));
-      });
+  return std::make_shared<Command<backend::ActivateArgs>>([d](const backend::ActivateArgs& args) -> double {
+    if (args.rows == 0 || d.cols == 0) return 0;
+    const bool quantises = numerics::is_quantized(d.y);
+    const std::byte *from_gate = address_of(args.gate), *from_up = address_of(args.up);
+    std::byte *to_y = address_of(args.y), *to_scales = address_of(args.scales);
+    const auto counts = numbers<const std::int32_t>(args.matrix_rows, d.matrices);
+    const auto cols = static_cast<std::size_t>(d.cols);
+    std::vector<float> gate(cols), up(cols);
+    std::int64_t rows = 0;
+    for (const MatrixRows& own : deal_rows(d.grouping, args.rows, counts)) {
+      rows += own.rows;
+      for (std::int64_t row = own.first; row < own.first + own.rows; ++row) {
+        numerics::decode(d.x, from_gate + row * d.gate_ld * size_of(d.x), gate);
+        numerics::decode(d.x, from_up + row * d.up_ld * size_of(d.x), up);
+        for (std::size_t i = 0; i < cols; ++i) gate[i] = numerics::activate(d.activation, gate[i], up[i], d.limit);
+        std::byte* y = to_y + row * d.y_ld * size_of(d.y);
+        if (quantises)
+          numerics::quantize(DType::f32, gate.data(), 1, d.cols, d.cols, d.scale.grid, d.quantizer,
+                             {d.y, y, d.cols, DType::f32, to_scales + row * d.scale.ld * 4, d.scale.ld});
+        else
+          numerics::encode(d.y, gate, y);
+      }
+    }
+    return time_of(2 * bytes_of(rows, d.cols, d.x) + bytes_of(rows, d.cols, d.y) +
+                   (quantises ? bytes_of(rows, d.scale.grid.scale_cols(d.cols), DType::f32) : 0));
+  });
 }
 
-std::shared_ptr<backend::Combine> make_combine(const backend::CombineDesc& d, const Machine& machine) {
+std::shared_ptr<backend::Combine> make_combine(const backend::CombineDesc& d) {
   check_extent(d.rows, d.x_ld, "X");
   check_extent(d.tokens, std::max({d.add_ld, d.y_ld, d.cols, d.top_k}), "Y");
-  return std::make_shared<StepOperation<backend::CombineArgs>>([d,
-                                                                machine](const backend::CombineArgs& args) -> double {
+  return std::make_shared<Command<backend::CombineArgs>>([d](const backend::CombineArgs& args) -> double {
     if (args.tokens == 0 || d.cols == 0) return 0;
-    const std::byte* from_x = address_of(args.x);
-    const std::byte* from_add = address_of(args.add);
+    const std::byte *from_x = address_of(args.x), *from_add = address_of(args.add);
     std::byte* to_y = address_of(args.y);
     const auto all_slots = numbers<const std::int32_t>(args.rows, args.tokens * d.top_k);
     const auto weights = numbers<const float>(args.weights, args.tokens * d.top_k);
@@ -168,13 +133,13 @@ std::shared_ptr<backend::Combine> make_combine(const backend::CombineDesc& d, co
       rows += std::count_if(slots.begin(), slots.end(), [&](std::int32_t row) { return row >= 0 && row < d.rows; });
       numerics::combine_token(slots, weights.subspan(at * top_k, top_k), d.x, from_x, d.rows, d.x_ld, y);
       if (from_add != nullptr) {
-        row_of(add, d.add, from_add + t * d.add_ld * size_of(d.add));
+        numerics::decode(d.add, from_add + t * d.add_ld * size_of(d.add), add);
         numerics::add_weighted(add_weights.empty() ? 1.0f : add_weights[at], add, y);
       }
-      numerics::encode(d.y, std::span<const float>(y), to_y + t * d.y_ld * size_of(d.y));
+      numerics::encode(d.y, y, to_y + t * d.y_ld * size_of(d.y));
     }
-    return time_of(machine, bytes_of(rows, d.cols, d.x) + bytes_of(args.tokens, d.cols, d.y) +
-                                (from_add != nullptr ? bytes_of(args.tokens, d.cols, d.add) : 0));
+    return time_of(bytes_of(rows, d.cols, d.x) + bytes_of(args.tokens, d.cols, d.y) +
+                   (from_add != nullptr ? bytes_of(args.tokens, d.cols, d.add) : 0));
   });
 }
 

@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 // Reads the built-in table once.
-#include <algorithm>
-#include <array>
 #include <boost/describe.hpp>
 #include <boost/json.hpp>
 #include <map>
-#include <string>
 
 #include "backends/ironwood/plan.h"
 #include "ironwood_tuned_table.h"

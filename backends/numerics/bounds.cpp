@@ -2,8 +2,6 @@
 // The bound of an element, and the walk over two results that applies it.
 #include "backends/numerics/bounds.h"
 
-#include <cmath>
-#include <limits>
 #include <string>
 
 #include "backends/numerics/collector.h"

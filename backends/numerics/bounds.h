@@ -8,9 +8,7 @@
 // being exact. Class tensor14 adds what 14 bits may cut off the element's own products: `cut` of the oracle.
 #pragma once
 
-#include <cstdint>
 #include <span>
-#include <vector>
 
 #include "backends/numerics/formats.h"
 #include "backends/numerics/oracle.h"

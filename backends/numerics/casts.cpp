@@ -290,8 +290,7 @@ std::optional<DType> parse_dtype(std::string_view name) noexcept {
 
 double load_as_f64(DType type, const void* data, std::int64_t index) noexcept {
   double value = 0;
-  if (const Element& element = element_of(type); element.to_f64 != nullptr)
-    element.to_f64(data, index, std::span<double>(&value, 1));
+  decode(type, data, index, std::span(&value, 1));
   return value;
 }
 

@@ -6,7 +6,6 @@
 // the largest finite value with the sign; NaN stays NaN. Golden table: tests/data/casts.safetensors.
 #pragma once
 
-#include <cstdint>
 #include <span>
 
 #include "backends/numerics/formats.h"

@@ -7,7 +7,6 @@
 // activate go through exp, which is good to a few ulp on a device; experts_oracle.h says how far results may differ.
 #pragma once
 
-#include <cstdint>
 #include <span>
 
 #include "backends/numerics/formats.h"

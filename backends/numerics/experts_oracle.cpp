@@ -238,11 +238,9 @@ std::string judge_choice(const Routing& routing, std::span<const float> logits, 
                                 " experts, of which " + std::to_string(routing.top_k) + " are chosen");
   }
   const Judge judge(routing, logits, bias, ids);
-  std::string wrong = judge.distinct();
-  if (wrong.empty()) wrong = judge.order();
-  if (wrong.empty()) wrong = judge.left_out();
-  if (wrong.empty()) wrong = judge.weights(weights);
-  return wrong;
+  for (const auto part : {&Judge::distinct, &Judge::order, &Judge::left_out})
+    if (std::string wrong = (judge.*part)(); !wrong.empty()) return wrong;
+  return judge.weights(weights);
 }
 
 Within activation_oracle(Activation activation, double gate, double up, double limit) noexcept {

@@ -4,10 +4,7 @@
 // results).
 #pragma once
 
-#include <cstdint>
-#include <span>
 #include <string>
-#include <vector>
 
 #include "backends/numerics/bounds.h"
 #include "backends/numerics/experts.h"

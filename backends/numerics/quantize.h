@@ -10,7 +10,6 @@
 // per_token_group_quant_fp8 (eps 1e-10), DeepGEMM per_block_cast_to_fp8 (floor 1e-4).
 #pragma once
 
-#include <cstdint>
 #include <span>
 
 #include "backends/numerics/formats.h"

@@ -4,7 +4,6 @@
 #pragma once
 
 #include <algorithm>
-#include <cstdint>
 #include <numeric>
 
 #include "backends/numerics/checked.h"

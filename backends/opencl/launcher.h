@@ -6,7 +6,7 @@
 #include <memory>
 #include <vector>
 
-#include "backends/numerics/size.h"
+#include "backends/numerics/checked.h"
 #include "backends/opencl/api.h"
 #include "backends/opencl/probe.h"
 

@@ -5,7 +5,7 @@
 
 #include <algorithm>
 
-#include "backends/numerics/size.h"
+#include "backends/numerics/checked.h"
 #include "backends/opencl/problem.h"
 
 namespace ironcl::opencl {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <string>
 
-#include "backends/numerics/size.h"
+#include "backends/numerics/checked.h"
 #include "backends/opencl/launcher.h"
 #include "backends/opencl/probe.h"
 #include "backends/opencl/problem.h"

@@ -282,7 +282,7 @@ class BenchCommand final : public Command {
       row["accuracy_class"] = numerics::name_of(static_cast<numerics::AccuracyClass>(info.accuracy_class));
       row["plan_ns"] = execution->plan_ns();
       row["prepare_ns"] = execution->prepare_ns();
-      row["weights_bytes"] = static_cast<double>(execution->weights_bytes());
+      row["weights_bytes"] = static_cast<double>(execution->runner().weights_bytes());
       add_check(row, execution->check(layer::expect(problem, operands, settings_.check_rows)));
       // The device's multiply-adds are measured between slices of calls: both sides of the share have the same clocks
       // and neighbours.

@@ -3,7 +3,6 @@
 // outputs are. Next door: layer_problem.h (how A enters a product).
 #pragma once
 
-#include "host/checkpoint/model.h"
 #include "host/layer/layer_problem.h"
 
 namespace ironcl::layer {

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C door of checkpoints (checkpoint.h): checks structs, turns what is thrown into a status. Part of libironcl.
 
-#include "host/boundary/structs.h"
-#include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/c_checkpoint.h"
 #include "host/layer/experts.h"
 #include "host/registry/complete_table.h"
@@ -33,15 +31,9 @@ namespace {
 static_assert(static_cast<int>(ActivationScheme::fixed) == IRONCL_ACTIVATIONS_STATIC);
 
 ironcl_status status_of(ironcl::checkpoint::ErrorKind kind) {
-  switch (kind) {
-    case ironcl::checkpoint::ErrorKind::io:
-    case ironcl::checkpoint::ErrorKind::not_found:
-      return IRONCL_UNAVAILABLE;
-    case ironcl::checkpoint::ErrorKind::unsupported:
-      return IRONCL_UNSUPPORTED;
-    default:
-      return IRONCL_INVALID_ARGUMENT;
-  }
+  using ironcl::checkpoint::ErrorKind;
+  if (kind == ErrorKind::io || kind == ErrorKind::not_found) return IRONCL_UNAVAILABLE;
+  return kind == ErrorKind::unsupported ? IRONCL_UNSUPPORTED : IRONCL_INVALID_ARGUMENT;
 }
 
 /// ironcl::boundary::guard, with what a checkpoint and the C++ API throw.
@@ -113,8 +105,7 @@ ironcl_status ironcl_checkpoint_open(const char* path, const ironcl_checkpoint_o
       const auto given = read_struct(options, "ironcl_checkpoint_options");
       if (given.block_rows != 0 || given.block_cols != 0) open.block = {given.block_rows, given.block_cols};
     }
-    *out_checkpoint =
-        std::make_unique<ironcl_checkpoint_t>(ironcl::checkpoint::Checkpoint::open(path, open)).release();
+    *out_checkpoint = new ironcl_checkpoint_t(ironcl::checkpoint::Checkpoint::open(path, open));
   });
 }
 
@@ -261,7 +252,7 @@ ironcl_status ironcl_experts_create(ironcl_checkpoint checkpoint, const char* na
       invalid("{} experts from {} on are asked for, of {}", given.local_experts, first, experts);
     const layer::LocalExperts local(*source, first, given.local_experts == 0 ? experts : given.local_experts,
                                     first == 0);
-    *out_experts = std::make_unique<ironcl_experts_t>(*api, device, local, chosen).release();
+    *out_experts = new ironcl_experts_t(*api, device, local, chosen);
   });
 }
 

@@ -5,7 +5,6 @@
 #include <deque>
 #include <mutex>
 
-#include "host/checkpoint/model.h"
 #include "host/include/ironcl/checkpoint.h"
 #include "host/layer/layer_problem.h"
 

@@ -129,7 +129,6 @@ void Execution::prepare(const Operands& operands, const ExecutionSettings& setti
     runner_->prepare(0, operands.b, operands.b_scale, operands.b_global);
     if (prepare_ns_ == 0) prepare_ns_ = now_ns() - before;
   }
-  copies_ = weights->size();
   if (settings.pool != nullptr) (*settings.pool)[settings.layout] = weights;
 }
 

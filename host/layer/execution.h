@@ -3,13 +3,10 @@
 // them in a cache. Next door: runner.h, operands.h (what a problem is made from), expected.h and judge.h.
 #pragma once
 
-#include "backends/numerics/bounds.h"
-#include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/expected.h"
 #include "host/layer/experts.h"
 #include "host/layer/experts_input.h"
 #include "host/layer/operands.h"
-#include "host/report/problem.h"
 
 namespace ironcl::layer {
 
@@ -26,19 +23,17 @@ struct Timing {
 /// "measured", "modelled"; empty for none.
 std::string time_kind_name(std::uint32_t time_kind);
 
-/// Results of a call in host memory.
-struct Output {
+/// Results of a call in host memory, with what its plan says of itself; of a layer of experts the weakest class of
+/// its products and the rest of the first one's.
+struct Output : PlanInfo {
   std::vector<std::byte> d;         ///< The list's result, tight; what the device did not write is NaN.
   std::vector<std::byte> d_scales;  ///< Scales of a quantised D, without gaps, of the type of its value.
   std::int64_t unwritten = 0;       ///< Elements of it that the device did not write.
   bool shows_quantized = false;
   QuantizedA quantized;  ///< What the plan made of A, where that was asked for and the plan quantises.
   Timing timing;
-  numerics::AccuracyClass accuracy = numerics::AccuracyClass::f32;
-  std::int64_t accumulation_length = 0;  ///< G of the bound.
-  std::string variant, tuning;           ///< The plan's; for a layer of experts its first product's variant.
-  RoutedTokens routed;                   ///< Routing of a layer of experts, computed or given.
-  std::vector<float> logits;             ///< [T, logits()]; empty where the routing was given.
+  RoutedTokens routed;        ///< Routing of a layer of experts, computed or given.
+  std::vector<float> logits;  ///< [T, logits()]; empty where the routing was given.
 };
 
 /// Prepared copies of one B on one device, by layout, which candidates of a search share. One thread at a time.
@@ -83,11 +78,10 @@ class Execution {
   std::string variant() const { return sequence_ ? sequence_.info().variant : ""; }
 
   const Runner& runner() const noexcept { return *runner_; }
-  const Gemm& plan() const { return runner_->gemm(0); }       ///< The plan of a single product.
-  double plan_ns() const noexcept { return plan_ns_; }        ///< Host time of creating the plan.
-  double prepare_ns() const noexcept { return prepare_ns_; }  ///< Host time of preparing the weights once.
-  std::uint64_t weights_bytes() const { return runner_->weights(0)->front().info().device_bytes; }  ///< Of one copy.
-  std::size_t copies() const noexcept { return copies_; }
+  const Gemm& plan() const { return runner_->gemm(0); }               ///< The plan of a single product.
+  double plan_ns() const noexcept { return plan_ns_; }                ///< Host time of creating the plan.
+  double prepare_ns() const noexcept { return prepare_ns_; }          ///< Host time of preparing the weights once.
+  std::size_t copies() const { return runner_->weights(0)->size(); }  ///< Of the weights.
 
  private:
   /// What every call brings of a value: copies in turn.
@@ -115,7 +109,7 @@ class Execution {
   std::vector<Given> given_;
   std::vector<Buffer> made_;  ///< Values that calls make and callers see.
   Buffer d_, d_scale_, workspace_;
-  std::size_t next_ = 0, copies_ = 1;
+  std::size_t next_ = 0;
   bool tells_times_ = true;  ///< Whether the device says how long steps take: else they need no events.
   double plan_ns_ = 0, prepare_ns_ = 0;
 };

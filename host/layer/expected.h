@@ -3,10 +3,8 @@
 // judge.h (every row, several devices).
 #pragma once
 
-#include "backends/numerics/bounds.h"
 #include "host/layer/operands.h"
 #include "host/layer/oracle.h"
-#include "host/report/problem.h"
 
 namespace ironcl::layer {
 

@@ -4,7 +4,6 @@
 #pragma once
 
 #include "host/include/ironcl/checkpoint.h"
-#include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/experts_source.h"
 #include "host/layer/graph.h"
 #include "host/layer/runner.h"

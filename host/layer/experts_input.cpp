@@ -115,9 +115,8 @@ std::vector<ExpertsInput> inputs_of_the_unchosen(const ExpertsForm& form, const 
     }
     ExpertsInput& one = inputs.back();
     ++one.tokens;
-    const auto row =
-        input.x.begin() + static_cast<std::ptrdiff_t>(rows[token % rows.size()]) * static_cast<std::ptrdiff_t>(width);
-    one.x.insert(one.x.end(), row, row + static_cast<std::ptrdiff_t>(width));
+    const auto row = std::span(input.x).subspan(static_cast<std::size_t>(rows[token % rows.size()]) * width, width);
+    one.x.insert(one.x.end(), row.begin(), row.end());
     for (std::size_t j = 0; j < top_k; ++j) {
       const bool is = at + j < ids.size();
       one.routed->ids.push_back(is ? ids[at + j] : -1);

@@ -3,8 +3,6 @@
 // experts.h (on a device).
 #pragma once
 
-#include "backends/numerics/experts.h"
-#include "backends/numerics/operand.h"
 #include "host/checkpoint/model.h"
 #include "host/report/problem.h"
 
@@ -71,9 +69,6 @@ struct StackedMatrices {
 /// The numbers of a layer of experts. Any thread; each call makes or reads the matrices again.
 class ExpertsSource {
  public:
-  ExpertsSource() = default;
-  ExpertsSource(const ExpertsSource&) = delete;
-  ExpertsSource& operator=(const ExpertsSource&) = delete;
   virtual ~ExpertsSource() = default;
 
   virtual const ExpertsForm& form() const = 0;

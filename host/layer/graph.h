@@ -18,10 +18,8 @@
 
 #include <variant>
 
-#include "backends/numerics/experts.h"
 #include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/experts_source.h"
-#include "host/report/problem.h"
 
 namespace ironcl::layer {
 

@@ -2,14 +2,10 @@
 // One layer on several devices: against the f64 oracle, each other, and another program's outputs. Data only.
 #pragma once
 
-#include "backends/numerics/bounds.h"
-#include "backends/numerics/oracle.h"
-#include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/activations.h"
 #include "host/layer/execution.h"
 #include "host/layer/experts_input.h"
 #include "host/layer/oracle.h"
-#include "host/report/problem.h"
 
 namespace ironcl::layer {
 

@@ -5,7 +5,6 @@
 
 #include "host/checkpoint/model.h"
 #include "host/layer/operands.h"
-#include "host/report/problem.h"
 
 namespace ironcl::layer {
 

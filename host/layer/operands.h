@@ -4,7 +4,6 @@
 #pragma once
 
 #include "backends/numerics/casts.h"
-#include "backends/numerics/operand.h"
 #include "host/report/problem.h"
 
 namespace ironcl::layer {

@@ -3,8 +3,6 @@
 // layer of experts"). Next door: graph.h (the list), judge.h (a device against it).
 #pragma once
 
-#include "backends/numerics/bounds.h"
-#include "backends/numerics/oracle.h"
 #include "host/layer/graph.h"
 #include "host/layer/operands.h"
 #include "host/layer/runner.h"

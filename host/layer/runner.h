@@ -3,8 +3,6 @@
 // wait of the host. Next door: graph.h (the list), oracle.h (what must come out of it).
 #pragma once
 
-#include "backends/numerics/bounds.h"
-#include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/graph.h"
 
 namespace ironcl::layer {
@@ -12,7 +10,7 @@ namespace ironcl::layer {
 /// What the plan of a product says of itself; the arithmetic is what its bound depends on.
 struct PlanInfo {
   numerics::AccuracyClass accuracy = numerics::AccuracyClass::f32;
-  std::int64_t accumulation_length = 0;
+  std::int64_t accumulation_length = 0;  ///< G of the bound.
   std::string variant, tuning;
 };
 

@@ -10,18 +10,9 @@
 #include <boost/regex.hpp>
 
 namespace ironcl::layer {
-namespace {
 
 using checkpoint::Checkpoint;
 using checkpoint::LinearLayer;
-
-/// `text` with every run of digits as one #: what two complaints share.
-std::string without_numbers(const std::string& text) {
-  static const boost::regex kNumber("[0-9]+");
-  return boost::regex_replace(text, kNumber, "#");
-}
-
-}  // namespace
 
 Selection select_layers(const Checkpoint& checkpoint, const std::string& glob) {
   checkpoint.check_any();
@@ -58,11 +49,13 @@ std::string pattern_of(std::string_view layer) {
 }
 
 std::vector<Complaint> fold(const std::vector<LeftOut>& left_out) {
+  static const boost::regex kNumber("[0-9]+");  // two complaints may differ in them
   std::vector<Complaint> complaints;
   std::map<std::pair<std::string, std::string>, std::size_t> known;
   for (const LeftOut& one : left_out) {
     const std::string pattern = pattern_of(one.layer);
-    const auto [at, is_new] = known.emplace(std::pair{pattern, without_numbers(one.reason)}, complaints.size());
+    const auto [at, is_new] =
+        known.emplace(std::pair{pattern, boost::regex_replace(one.reason, kNumber, "#")}, complaints.size());
     if (is_new) complaints.push_back({0, pattern, one.reason, one.layer});
     ++complaints[at->second].count;
   }

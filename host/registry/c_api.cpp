@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // The C door of the registry: checks structs, turns what is thrown into a status, copies results out.
 
-#include "host/include/ironcl/ironcl.h"
 #include "host/registry/registry.h"
 
 struct ironcl_registry_t {
@@ -30,7 +29,7 @@ ironcl::registry::Options read_options(const ironcl_registry_options* in) {
   for (std::uint32_t i = 0; i < options.plugin_option_count; ++i) {
     const ironcl_plugin_option& option = options.plugin_options[i];
     if (!option.plugin || !option.key || !option.value) invalid("a plugin option has a NULL in it");
-    out.plugin_options.push_back({option.plugin, option.key, option.value});
+    out.plugin_options[option.plugin].emplace_back(option.key, option.value);
   }
   return out;
 }

@@ -42,9 +42,8 @@ struct CompletedTable {
 
   /// The first slot that every plugin must have and this one lacks; empty where it has them all.
   std::string_view missing_required() const noexcept {
-    for (const std::string_view name : {std::string_view("enumerate"), std::string_view("device_props")}) {
-      if (std::find(missing.begin(), missing.end(), name) != missing.end()) return name;
-    }
+    for (const std::string_view name : missing)
+      if (name == "enumerate" || name == "device_props") return name;
     return {};
   }
 };

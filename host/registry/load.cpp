@@ -12,8 +12,6 @@ namespace {
 constexpr std::uint32_t kMostDevices = 4096;
 constexpr std::size_t kFrozenBytes = offsetof(ironcl_plugin, extensions);  // the six fields that never move
 
-std::string version_text(std::uint32_t major, std::uint32_t minor) { return fmt::format("{}.{}", major, minor); }
-
 void* open_library(const std::filesystem::path& path) {
   ::dlerror();
   if (void* const library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL)) return library;
@@ -32,8 +30,8 @@ const ironcl_plugin* query(void* library) {
     return ironcl_status{IRONCL_OK};
   });
   if (table == nullptr)
-    refuse(IRONCL_INCOMPATIBLE, "cannot serve ABI {}: its query function gave NULL",
-           version_text(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR));
+    refuse(IRONCL_INCOMPATIBLE, "cannot serve ABI {}.{}: its query function gave NULL", IRONCL_ABI_MAJOR,
+           IRONCL_ABI_MINOR);
   return table;
 }
 
@@ -45,9 +43,9 @@ void check_version(const ironcl_plugin& table, ReportRecord& outcome) {
   if (table.build_id != nullptr) outcome.build_id = std::string(table.build_id).substr(0, 128);
   if (table.abi_major != IRONCL_ABI_MAJOR)
     refuse(IRONCL_INCOMPATIBLE,
-           "it has ABI {}, this library has ABI {}: the major versions must be equal; take a plugin built for {}.x",
-           version_text(table.abi_major, table.abi_minor), version_text(IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR),
-           IRONCL_ABI_MAJOR);
+           "it has ABI {}.{}, this library has ABI {}.{}: the major versions must be equal; take a plugin built for "
+           "{}.x",
+           table.abi_major, table.abi_minor, IRONCL_ABI_MAJOR, IRONCL_ABI_MINOR, IRONCL_ABI_MAJOR);
   if (table.name == nullptr)
     boundary::invalid("its table has no name; a plugin names itself, in the form [a-z0-9_]+");
   if (!is_plugin_name(outcome.plugin) || outcome.plugin == "auto")
@@ -166,10 +164,9 @@ ReportRecord Registry::load(const Candidate& candidate, PluginRecord& record) {
     return stop(IRONCL_REPORT_SHADOWED, "a plugin called '" + now.plugin + "' came first");
   }
   const bool loaded = step(IRONCL_STEP_LOAD, [&] {
-    PluginOptions options;
-    for (const auto& option : options_.plugin_options)
-      if (option.plugin == now.plugin) options.emplace_back(option.key, option.value);
-    record.share.acquire(record.own_table, record.table, options, logger_);
+    const auto given = options_.plugin_options.find(now.plugin);
+    const bool any = given != options_.plugin_options.end();
+    record.share.acquire(record.own_table, record.table, any ? given->second : PluginOptions(), logger_);
   });
   if (!loaded || !step(IRONCL_STEP_ENUMERATE, [&] { enumerate(record); })) {
     record.share.reset();

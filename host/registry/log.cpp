@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/registry/log.h"
 
+#include <bit>
 #include <chrono>
 
 #include "host/report/search.h"
@@ -8,18 +9,10 @@
 namespace ironcl::registry {
 namespace {
 
-constexpr struct {
-  const char* name;
-  Kind kind;
-} kKinds[] = {{"error", kError},   {"warn", kWarn}, {"load", kLoad},  {"dispatch", kDispatch},
-              {"create", kCreate}, {"exec", kExec}, {"build", kBuild}};
+// In the order of the bits of Kind.
+constexpr std::string_view kKinds[] = {"error", "warn", "load", "dispatch", "create", "exec", "build"};
 
-const char* kind_name(Kind kind) {
-  for (const auto& entry : kKinds) {
-    if (entry.kind == kind) return entry.name;
-  }
-  return "unknown";
-}
+std::string_view name_of(Kind kind) { return kKinds[std::countr_zero(static_cast<std::uint32_t>(kind))]; }
 
 }  // namespace
 
@@ -36,12 +29,11 @@ Verbosity parse_verbosity(std::string_view text) {
       if (result.kinds == 0) result.kinds = kAllKinds;
       break;
     }
-    const auto* known =
-        std::ranges::find(kKinds, word, [](const auto& entry) { return std::string_view(entry.name); });
+    const auto known = std::ranges::find(kKinds, word) - std::begin(kKinds);
     if (word == "all") {
       result.kinds |= kAllKinds;
-    } else if (known != std::end(kKinds)) {
-      result.kinds |= known->kind;
+    } else if (known != std::ssize(kKinds)) {
+      result.kinds |= 1u << known;
     } else if (!word.empty() && word != "none") {
       boundary::invalid(
           "verbose: '{}' is none of error, warn, load, dispatch, create, exec, build, all, none, filter=REGEX", word);
@@ -58,7 +50,7 @@ void Logger::write(Kind kind, std::string_view fields) noexcept {
   try {
     using namespace std::chrono;
     const auto now = duration_cast<milliseconds>(system_clock::now().time_since_epoch()).count();
-    std::string line = fmt::format("ironcl,1,{},{},{}", now, kind_name(kind), fields);
+    std::string line = fmt::format("ironcl,1,{},{},{}", now, name_of(kind), fields);
     // Where looking costs too much the line is written: one too many can be skipped, a missing one cannot be found.
     std::int64_t looks = report::looks_for(line.size());
     if (verbosity_.filter && !report::is_found(*verbosity_.filter, line, false, looks).value_or(true)) return;
@@ -78,7 +70,7 @@ void Logger::write_of_plugin(std::string_view plugin, std::uint32_t level, std::
   constexpr Kind kByLevel[] = {kError, kWarn, kCreate, kExec};
   Kind kind = kByLevel[std::min<std::uint32_t>(level, IRONCL_LOG_TRACE)];
   for (const Kind named : {kCreate, kExec, kBuild}) {
-    const std::string_view name = kind_name(named);
+    const std::string_view name = name_of(named);
     if (text.starts_with(name) && text.substr(name.size()).starts_with(": ")) {
       // A failed build is wanted by those who want errors, too.
       if (!(level <= IRONCL_LOG_WARN && !wants(named))) kind = named;

@@ -73,12 +73,12 @@ void Registry::discover() {
   check_not_shut_down();
   auto candidates = words::each(split(options_.plugin_files, ':'),
                                 [](const std::string& file) { return candidate_file(file, IRONCL_SOURCE_FILES); });
-  const auto add_directory = [&](const std::string& folder, std::uint32_t source, bool optional) {
-    std::ranges::move(candidate_directory(folder, source, optional), std::back_inserter(candidates));
+  const auto add_directory = [&](const std::string& folder, std::uint32_t source) {
+    std::ranges::move(candidate_directory(folder, source), std::back_inserter(candidates));
   };
-  for (const std::string& folder : split(options_.plugin_dirs, ':')) add_directory(folder, IRONCL_SOURCE_DIRS, false);
+  for (const std::string& folder : split(options_.plugin_dirs, ':')) add_directory(folder, IRONCL_SOURCE_DIRS);
   if (const auto beside = directory_beside_library(); !beside.empty())
-    add_directory(beside.string(), IRONCL_SOURCE_BESIDE, true);
+    add_directory(beside.string(), IRONCL_SOURCE_BESIDE);
 
   std::set<FileId> seen;
   for (const Candidate& candidate : candidates) {
@@ -161,12 +161,10 @@ void Registry::shutdown() {
 void Registry::report(ReportRecord record) {
   const Kind kind = record.outcome == IRONCL_REPORT_REMARK && record.step != IRONCL_STEP_FOUND ? kWarn : kLoad;
   if (logger_->wants(kind)) {
-    std::string line = ironcl_outcome_name(record.outcome);
-    for (const std::string& field :
-         {std::string(ironcl_step_name(record.step)), std::string(ironcl_status_name(record.result.status)),
-          record.plugin, record.path, record.result.message})
-      line.append(",").append(csv_field(field));
-    logger_->write(kind, line);
+    logger_->write(
+        kind, fmt::format("{},{},{},{},{},{}", ironcl_outcome_name(record.outcome), ironcl_step_name(record.step),
+                          ironcl_status_name(record.result.status), csv_field(record.plugin), csv_field(record.path),
+                          csv_field(record.result.message)));
   }
   const std::lock_guard lock(mutex_);
   report_.push_back(std::move(record));
@@ -191,8 +189,7 @@ std::string Registry::why_no_device(std::string_view plugin) const {
   for (const ReportRecord& record : report_) {
     if (record.result.message.empty() || record.outcome == IRONCL_REPORT_DUPLICATE) continue;
     if (!plugin.empty() && !record.plugin.empty() && record.plugin != plugin) continue;
-    const std::size_t name = record.path.find_last_of('/');
-    reasons.push_back(record.path.substr(name == std::string::npos ? 0 : name + 1) + ": " + record.result.message);
+    reasons.push_back(std::filesystem::path(record.path).filename().string() + ": " + record.result.message);
   }
   return join(reasons, "; ");
 }

@@ -3,9 +3,9 @@
 // (select.cpp). Next door: c_api.cpp (the C door), load.h (one file).
 #pragma once
 
+#include <map>
 #include <set>
 
-#include "host/include/ironcl/ironcl.h"
 #include "host/registry/load.h"
 #include "host/registry/log.h"
 
@@ -17,15 +17,12 @@ struct Options {
   std::uint32_t flags = 0;
   Logger::Sink log = nullptr;
   void* log_context = nullptr;
-  std::optional<std::string> verbose;  ///< See log.h.
-  std::string plugin_files;            ///< ':'-separated paths of plugins
-  std::string plugin_dirs;             ///< ':'-separated folders of plugins
-  std::string disable;                 ///< ','-separated names of plugins
-  std::string device;                  ///< IRONCL_DEVICE: ','-separated URIs, the best first
-  struct PluginOption {
-    std::string plugin, key, value;
-  };
-  std::vector<PluginOption> plugin_options;
+  std::optional<std::string> verbose;                   ///< See log.h.
+  std::string plugin_files;                             ///< ':'-separated paths of plugins
+  std::string plugin_dirs;                              ///< ':'-separated folders of plugins
+  std::string disable;                                  ///< ','-separated names of plugins
+  std::string device;                                   ///< IRONCL_DEVICE: ','-separated URIs, the best first
+  std::map<std::string, PluginOptions> plugin_options;  ///< By plugin.
 };
 
 /// Thread safe. `mutex_` guards the lists; it is never held while a plugin or a callback runs. What fails throws

@@ -55,19 +55,19 @@ Candidate candidate_file(const std::string& path, std::uint32_t source) {
   return candidate;
 }
 
-std::vector<Candidate> candidate_directory(const std::string& path, std::uint32_t source, bool optional) {
+std::vector<Candidate> candidate_directory(const std::string& path, std::uint32_t source) {
   const fs::path folder = absolute(path);
   std::error_code error;
   std::vector<fs::path> files;
   fs::directory_iterator entries(folder, error);
   for (; !error && entries != fs::directory_iterator(); entries.increment(error)) files.push_back(entries->path());
+  const auto refused = [source](const fs::path& what, Result problem, bool remark) {
+    return Candidate{.path = what, .source = source, .problem = std::move(problem), .remark = remark};
+  };
   if (error) {
-    if (optional && error == std::errc::no_such_file_or_directory) return {};
-    return {
-        Candidate{.path = folder,
-                  .source = source,
-                  .problem = {IRONCL_UNAVAILABLE, "this folder cannot be read: " + error.message(), error.value()},
-                  .remark = true}};
+    if (source == IRONCL_SOURCE_BESIDE && error == std::errc::no_such_file_or_directory) return {};
+    const std::string why = "this folder cannot be read: " + error.message();
+    return {refused(folder, {IRONCL_UNAVAILABLE, why, error.value()}, true)};
   }
   std::sort(files.begin(), files.end());  // the order of readdir is nobody's
 
@@ -78,20 +78,16 @@ std::vector<Candidate> candidate_directory(const std::string& path, std::uint32_
     if (!plugin_name_of_file(file).empty()) {
       candidates.push_back(candidate_file(file.string(), source));
     } else if (++foreign <= kMostForeignFiles) {
-      candidates.push_back(
-          {.path = file,
-           .source = source,
-           .problem = {IRONCL_INCOMPATIBLE,
-                       "not opened: a plugin in a folder is called libironcl_<name>.so; name the file "
-                       "in IRONCL_PLUGIN_FILES to load it all the same"}});
+      const char* why =
+          "not opened: a plugin in a folder is called libironcl_<name>.so; name the file in IRONCL_PLUGIN_FILES to "
+          "load it all the same";
+      candidates.push_back(refused(file, {IRONCL_INCOMPATIBLE, why}, false));
     }
   }
   if (foreign > kMostForeignFiles) {
-    candidates.push_back({.path = folder,
-                          .source = source,
-                          .problem = {IRONCL_INCOMPATIBLE, std::to_string(foreign - kMostForeignFiles) +
-                                                               " more files here are not called libironcl_<name>.so"},
-                          .remark = true});
+    const std::string more = std::to_string(foreign - kMostForeignFiles);
+    candidates.push_back(
+        refused(folder, {IRONCL_INCOMPATIBLE, more + " more files here are not called libironcl_<name>.so"}, true));
   }
   return candidates;
 }

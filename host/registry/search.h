@@ -33,8 +33,8 @@ std::string plugin_name_of_file(const std::filesystem::path& path);
 Candidate candidate_file(const std::string& path, std::uint32_t source);
 
 /// The files of a folder, sorted by name; only those called libironcl_<name>.so are without a problem.
-/// `optional`: a folder that is not there is no remark.
-std::vector<Candidate> candidate_directory(const std::string& path, std::uint32_t source, bool optional);
+/// A folder beside the library that is not there is no remark.
+std::vector<Candidate> candidate_directory(const std::string& path, std::uint32_t source);
 
 /// <folder of this library>/ironcl-plugins, by the address of a function in it; empty where that cannot be told.
 std::filesystem::path directory_beside_library();

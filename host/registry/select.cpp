@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // Which device runs a problem, and why not the others. Next door: uri.h, docs/discovery.md.
 
-#include <algorithm>
-#include <iterator>
 #include <tuple>
 
 #include "host/registry/registry.h"
@@ -53,8 +51,6 @@ ironcl_gemm_desc known_part(const ironcl_gemm_desc& desc) {
 }
 
 void ask(const ironcl_device_info& device, const ironcl_gemm_desc& desc, Finding& finding) {
-  finding.asked = true;
-  finding.support = {};
   finding.support.struct_size = sizeof finding.support;
   finding.result = result_of([&] {
     call_plugin("supports", [&](ironcl_error* error) {
@@ -63,8 +59,8 @@ void ask(const ironcl_device_info& device, const ironcl_gemm_desc& desc, Finding
   });
   finding.support.struct_size = sizeof finding.support;
   finding.support.text[sizeof finding.support.text - 1] = '\0';
-  if (!finding.result.ok()) {
-    finding.asked = false;  // the answer was not written
+  finding.asked = finding.result.ok();  // else the answer was not written
+  if (!finding.asked) {
     finding.reason = IRONCL_REASON_CALL_FAILED;
   } else if (finding.support.reason != IRONCL_REASON_NONE) {
     finding.reason = finding.support.reason;
@@ -118,23 +114,22 @@ std::string problem_line(const ironcl_gemm_desc* desc) {
 
 void tell(const Registry& registry, const ironcl_select_options& options, const ironcl_device_info& device,
           const Finding& finding, bool chosen) {
-  const ironcl_candidate candidate{
-      .struct_size = sizeof(ironcl_candidate),
-      .verdict = static_cast<std::uint32_t>(
-          chosen ? IRONCL_VERDICT_CHOSEN : (finding.reason ? IRONCL_VERDICT_REFUSED : IRONCL_VERDICT_USABLE)),
-      .rank = finding.rank,
-      .reason = finding.reason,
-      .status = finding.result.status,
-      .reserved = 0,
-      .device = &device,
-      .support = finding.asked ? &finding.support : nullptr,
-      .text = finding.result.message.c_str()};
-  if (registry.logger().wants(kDispatch)) {
-    const char* verdict = chosen ? "chosen" : (finding.reason ? "refused" : "usable");
+  const auto [verdict, word] = chosen           ? std::pair(IRONCL_VERDICT_CHOSEN, "chosen")
+                               : finding.reason ? std::pair(IRONCL_VERDICT_REFUSED, "refused")
+                                                : std::pair(IRONCL_VERDICT_USABLE, "usable");
+  const ironcl_candidate candidate{.struct_size = sizeof(ironcl_candidate),
+                                   .verdict = static_cast<std::uint32_t>(verdict),
+                                   .rank = finding.rank,
+                                   .reason = finding.reason,
+                                   .status = finding.result.status,
+                                   .reserved = 0,
+                                   .device = &device,
+                                   .support = finding.asked ? &finding.support : nullptr,
+                                   .text = finding.result.message.c_str()};
+  if (registry.logger().wants(kDispatch))
     registry.logger().write(kDispatch,
-                            std::string(verdict) + "," + device.uri + "," + ironcl_reason_name(finding.reason) + "," +
-                                csv_field(finding.result.message) + "," + csv_field(problem_line(options.desc)));
-  }
+                            fmt::format("{},{},{},{},{}", word, device.uri, ironcl_reason_name(finding.reason),
+                                        csv_field(finding.result.message), csv_field(problem_line(options.desc))));
   if (options.visit) options.visit(options.visit_context, &candidate);
 }
 

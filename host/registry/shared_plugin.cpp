@@ -44,11 +44,10 @@ void SharedPlugin::acquire(const ironcl_plugin* source, const ironcl_plugin& tab
   // Never destroyed: no static destructor meets a driver.
   static auto& all_mutex = *new std::mutex;
   static auto& all = *new std::map<const ironcl_plugin*, Entry>;
-  const auto entry_of = [source]() -> Entry& {
+  Entry& entry = [source]() -> Entry& {
     const std::lock_guard lock(all_mutex);
     return all[source];
-  };
-  Entry& entry = entry_of();
+  }();
   const std::lock_guard lock(entry.mutex);
   if (entry.shares != 0 && options != entry.options)
     boundary::invalid(

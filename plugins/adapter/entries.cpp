@@ -28,13 +28,6 @@ namespace {
 
 constexpr std::uint32_t bit(bool set, std::uint32_t cap) { return set ? cap : 0; }
 
-/// Throws internal where a backend handed out nothing.
-template <class T>
-std::shared_ptr<T> made(std::shared_ptr<T> object, std::string_view what) {
-  if (object == nullptr) refuse(IRONCL_INTERNAL, "the backend made no {}", what);
-  return object;
-}
-
 /// Host memory to import. Kernels read and write whole vectors: what is off the alignment would fault.
 void check_host_memory(const void* pointer, std::uint64_t size, const DeviceState& device) {
   const auto address = reinterpret_cast<std::uintptr_t>(pointer);
@@ -45,13 +38,6 @@ void check_host_memory(const void* pointer, std::uint64_t size, const DeviceStat
         past, device.buffer_alignment);
   if (size > UINTPTR_MAX - address)
     invalid("native_memory.handle with buffer_desc.size {} reaches past the end of memory", size);
-}
-
-std::chrono::nanoseconds timeout_of(std::uint64_t timeout_ns) {
-  constexpr auto kForever = std::chrono::nanoseconds::max();
-  return timeout_ns >= static_cast<std::uint64_t>(kForever.count())
-             ? kForever
-             : std::chrono::nanoseconds(static_cast<std::int64_t>(timeout_ns));
 }
 
 }  // namespace
@@ -195,14 +181,13 @@ void weights_destroy(ironcl_weights weights) { destroy(weights); }
 
 void event_wait(ironcl_event event, uint64_t timeout_ns, ironcl_error*) {
   usable(event, "event");
-  switch (event->object->wait(timeout_of(timeout_ns))) {
-    case backend::Status::ok:
-      return;
-    case backend::Status::timeout:
-      refuse(IRONCL_TIMEOUT, "event_wait: the command has not ended yet; wait again");
-    default:
-      refuse(IRONCL_INTERNAL, "event_wait: the backend returned a failure instead of throwing it");
-  }
+  constexpr std::uint64_t kForever = std::chrono::nanoseconds::max().count();
+  const auto ended =
+      event->object->wait(std::chrono::nanoseconds(static_cast<std::int64_t>(std::min(timeout_ns, kForever))));
+  if (ended == backend::Status::ok) return;
+  if (ended == backend::Status::timeout)
+    refuse(IRONCL_TIMEOUT, "event_wait: the command has not ended yet; wait again");
+  refuse(IRONCL_INTERNAL, "event_wait: the backend returned a failure instead of throwing it");
 }
 
 void event_profile(ironcl_event event, ironcl_event_profile* out_profile, ironcl_error*) {

@@ -12,12 +12,6 @@ using backend::DType;
 
 std::string shown(DType type) { return type == DType::none ? "none" : std::string(name_of(type)); }
 
-void Fields::check_enumerator(std::uint32_t value, std::uint32_t last, std::string_view field) const {
-  if (value > last)
-    unimplemented("{}.{} is {}; this plugin knows 0 to {} (ABI {}.{})", of_, field, value, last, IRONCL_ABI_MAJOR,
-                  IRONCL_ABI_MINOR);
-}
-
 DType Fields::dtype(ironcl_dtype value, std::string_view field) const {
   return enumerator<DType>(value, IRONCL_F4_E2M1, field);
 }
@@ -139,8 +133,7 @@ backend::Quantizer Fields::quantizer(const ironcl_quantizer_desc& in, std::strin
             out.amax_floor);
   if (in.amax_floor != 0) out.amax_floor = in.amax_floor;
   check_reserved(in.reserved, fmt::format("{}.{}", of_, field));
-  check_enumerator(in.scales, IRONCL_SCALES_GIVEN, fmt::format("{}.scales", field));
-  out.given = in.scales == IRONCL_SCALES_GIVEN;
+  out.given = enumerator<bool>(in.scales, IRONCL_SCALES_GIVEN, fmt::format("{}.scales", field));
   if (out.given && (in.scale_rounding != 0 || in.amax_floor != 0))
     invalid("{}.scale_rounding is {} and amax_floor {}, but scales are GIVEN and none are made; leave both 0", field,
             in.scale_rounding, in.amax_floor);

@@ -3,7 +3,6 @@
 // handle drops one share; commands in flight keep theirs.
 #pragma once
 
-#include <sys/types.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -105,6 +104,13 @@ Handle& usable(Handle* handle, std::string_view what) {
   return *handle;
 }
 
+/// Throws internal where a backend handed out nothing.
+template <class T>
+std::shared_ptr<T> made(std::shared_ptr<T> object, std::string_view what) {
+  if (object == nullptr) refuse(IRONCL_INTERNAL, "the backend made no {}", what);
+  return object;
+}
+
 /// Runs `command` on the queue and hands its event out, where one is wanted.
 template <class Command>
 void enqueue_with_event(const ironcl_queue_t& queue, ironcl_event* out_event, Command&& command) {
@@ -112,21 +118,16 @@ void enqueue_with_event(const ironcl_queue_t& queue, ironcl_event* out_event, Co
   auto handle = out_event == nullptr ? nullptr : std::make_unique<ironcl_event_t>();
   auto event = command();
   if (handle == nullptr) return;
-  if (event == nullptr) refuse(IRONCL_INTERNAL, "the backend made no event");
   handle->device = queue.device;
-  handle->object = std::move(event);
+  handle->object = made(std::move(event), "event");
   *out_event = handle.release();
 }
 
-/// For destroy functions: nothing leaves, nothing is reported. In a forked child the object is left as it is: to
+/// For destroy functions: nothing is reported. In a forked child the object is left as it is: to
 /// release it would be to call the parent's driver.
 template <class Handle>
 void destroy(Handle* handle) noexcept {
-  try {
-    if (handle == nullptr || handle->device->process != getpid()) return;
-    delete handle;
-  } catch (...) {
-  }
+  if (handle != nullptr && handle->device->process == getpid()) delete handle;
 }
 
 }  // namespace ironcl::adapter

@@ -4,10 +4,10 @@
 
 #include <fmt/ranges.h>
 
-#include <atomic>
 #include <cstdlib>
 #include <mutex>
 
+#include "backends/words.h"
 #include "plugins/adapter/entries.h"
 #include "plugins/adapter/handles.h"
 #include "plugins/adapter/validate.h"
@@ -29,15 +29,13 @@ class HostLog final : public backend::Log {
     const std::lock_guard lock(mutex_);  // so that no line is written once unload() has cut the log
     if (write_ == nullptr) return;
     // "build: ..." names a kind of line (docs/environment.md): the lines that follow are of the same kind.
-    std::string kind, line;
+    std::string kind;
     for (const std::string_view known : {"build: ", "create: ", "exec: "}) {
       if (text.starts_with(known)) kind = known;
     }
-    for (std::size_t start = 0; start < text.size();) {
-      const std::size_t end = std::min(text.find('\n', start), text.size());
-      line.assign(start == 0 ? "" : kind).append(text, start, end - start);
-      if (end != start) write_(context_, static_cast<std::uint32_t>(level), line.c_str());
-      start = end + 1;
+    for (const std::string_view part : words::split(text, '\n')) {
+      const std::string line = (part.data() == text.data() ? "" : kind).append(part);
+      if (!part.empty()) write_(context_, static_cast<std::uint32_t>(level), line.c_str());
     }
   }
 
@@ -170,11 +168,9 @@ void enumerate(ironcl_device* out_devices, uint32_t capacity, uint32_t* out_coun
   check_fork();
   const std::lock_guard lock(instance.mutex);
   Loaded& loaded = loaded_for("enumerate");
-  if (!loaded.listed) {
-    std::vector<ironcl_device> devices;
-    for (const auto& device : loaded.backend->devices()) devices.push_back(handle_of(loaded, device));
-    loaded.listed = std::move(devices);
-  }
+  if (!loaded.listed)
+    loaded.listed =
+        words::each(loaded.backend->devices(), [&](const auto& device) { return handle_of(loaded, device); });
   const auto count = static_cast<std::uint32_t>(loaded.listed->size());
   std::copy_n(loaded.listed->begin(), std::min(count, capacity), out_devices);
   *out_count = count;

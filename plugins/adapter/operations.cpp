@@ -92,8 +92,7 @@ Operation described(const void* desc, const std::shared_ptr<DeviceState>& device
 void make_object(Operation& operation) {
   std::visit(
       []<class Known>(Known& op) {
-        op.object = ((*op.device->device).*Known::kCreate)(op.desc);
-        if (op.object == nullptr) refuse(IRONCL_INTERNAL, "the backend made no operation");
+        op.object = made(((*op.device->device).*Known::kCreate)(op.desc), "operation");
         if constexpr (requires { op.workspace_bytes; }) op.workspace_bytes = op.object->info().workspace_bytes;
       },
       operation);
