@@ -1,19 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl bench: how fast each device is at each shape, every row with its check's verdict.
-
 #include "host/cli/bench.h"
-#include "host/cli/command.h"
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
-#include "host/cli/progress_line.h"
 #include "host/cli/ranks_options.h"
-#include "host/cli/shape_options.h"
-#include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/synthetic.h"
 #include "host/report/file.h"
-#include "host/report/json.h"
-#include "host/report/table.h"
-#include "host/tuning/ceilings.h"
 
 namespace ironcl::cli {
 namespace {
@@ -117,9 +109,8 @@ class BenchCommand final : public Command {
       if (!classes_.empty()) row.problem.weakest_accuracy = classes_.front();
     }
     const auto named = [&](const std::string& name, std::size_t place) -> const MeasuredLayer& {
-      for (const MeasuredLayer& layer : measured_.layers)
-        if (layer.name == name) return layer;
-      return measured_.layers[place];
+      const auto found = std::ranges::find(measured_.layers, name, &MeasuredLayer::name);
+      return found != measured_.layers.end() ? *found : measured_.layers[place];
     };
     if (mlp_ &&
         (measured_.layers.size() < 2 || named("gate_up_proj", 0).problem.n != 2 * named("down_proj", 1).problem.k))

@@ -11,7 +11,7 @@
 #include "host/report/problem.h"
 #include "host/report/table.h"
 #include "host/report/units.h"
-#include "host/tuning/answer.h"
+#include "host/tuning/ceilings.h"
 
 namespace ironcl::cli {
 namespace {
