@@ -73,12 +73,11 @@ CLI::Option* add_key_values(CLI::App& app, const char* option, KeyValues& pairs,
 }
 
 CLI::Option* add_accuracy(CLI::App& app, std::vector<numerics::AccuracyClass>& classes, bool both) {
-  using Classes = std::vector<numerics::AccuracyClass>;
-  const std::string what = std::string(
-                               "weakest accuracy class of a device (default: f32); tensor14 also\n"
-                               "allows hardware that accumulates in about 14 bits") +
-                           (both ? "; both: one beside the other" : "");
-  const auto parse = [both](const std::string& text) -> Classes {
+  const std::string what = fmt::format(
+      "weakest accuracy class of a device (default: f32); tensor14 also\n"
+      "allows hardware that accumulates in about 14 bits{}",
+      both ? "; both: one beside the other" : "");
+  const auto parse = [both](const std::string& text) -> std::vector<numerics::AccuracyClass> {
     if (text == "both" && both) return {numerics::AccuracyClass::f32, numerics::AccuracyClass::tensor14};
     if (text == "both")
       usage(

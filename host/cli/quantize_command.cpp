@@ -105,8 +105,7 @@ class QuantizeCommand final : public Command {
     add_value(*this, "--scale-type f32|bf16|e8m0", texts_.scale_type,
               "type of the scales (default: f32; MX: e8m0; nvfp4: e4m3)");
     add_value(*this, "--dialect fp8|compressed-tensors|modelopt", texts_.dialect,
-              "convention of names and configs in OUT (default: block: fp8; others: "
-              "compressed-tensors)");
+              "convention of names and configs in OUT (default: block: fp8; others: compressed-tensors)");
     add_value(*this, "--keep GLOB", keep_,
               "modules to leave unquantised, besides embeddings, norms, routers and heads; may be repeated")
         ->allow_extra_args(false);

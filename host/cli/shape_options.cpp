@@ -114,16 +114,13 @@ void ShapeOptions::check_unused(const std::string& why) const {
       {"--tp-size", "--m", "--block", "--x-block", "--x-dtype", "--w-dtype", "--out-dtype", "--scale-dtype"});
 }
 
-/// Options that are about one way of naming weights, without it.
-void ShapeOptions::check_used() const {
-  if (model_.empty()) refuse_options(app_, "{} divides the layers of --model; leave it out", {"--tp-size"});
-  if (!shapes_.empty() || !n_.empty() || !model_.empty()) return;
-  refuse_options(app_, "a checkpoint's weights have types of their own; leave {} out",
-                 {"--w-dtype", "--scale-dtype"});
-}
-
 Measured ShapeOptions::layers() const {
-  if (given()) check_used();
+  if (given() && model_.empty()) {
+    refuse_options(app_, "{} divides the layers of --model; leave it out", {"--tp-size"});
+    if (shapes_.empty() && n_.empty())
+      refuse_options(app_, "a checkpoint's weights have types of their own; leave {} out",
+                     {"--w-dtype", "--scale-dtype"});
+  }
   Measured all;
   const auto add = [&](const std::string& name, std::int64_t n, std::int64_t k) {
     add_once(all.layers, name, problem(n, k));
