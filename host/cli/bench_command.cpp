@@ -212,13 +212,9 @@ class BenchCommand final : public Command {
   std::vector<MeasuredLayer> all_rows() {
     std::vector<MeasuredLayer> all;
     for (const std::string& line : problems_) {
-      try {
-        all.push_back({{}, report::parse_problem(line)});
-        if (all.back().problem.grouping == Grouping::masked)
-          throw report::ProblemError("a masked problem does not say how many rows each matrix has; write contiguous");
-      } catch (const report::ProblemError& error) {
-        usage("--problem: {}", error.what());
-      }
+      all.push_back({{}, or_usage("--problem", [&] { return report::parse_problem(line); })});
+      if (all.back().problem.grouping == Grouping::masked)
+        usage("--problem: a masked problem does not say how many rows each matrix has; write contiguous");
     }
     if (!problems_.empty() && !shapes_.given()) shapes_.check_unused("--problem says everything of itself");
     if (problems_.empty() || shapes_.given()) {

@@ -76,7 +76,6 @@ void add_spread(BenchRow& row, const layer::Substituted& made, const std::option
   row["variant"] = made.output.variant;
   const auto uri = [](const HeldByRank& one) { return one.uri.data(); };
   add_times(row, figures.timed, flops, 0, 0);
-  row.erase("gbytes_per_s");
   row["device"] = fmt::format("{}", fmt::join(words::each(figures.held, uri), ","));
   row["ranks"] = std::ssize(figures.held);
   row["product_ns"] = figures.phases.product * 1e9;
