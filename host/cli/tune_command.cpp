@@ -319,7 +319,11 @@ class TuneCommand final : public Command {
     settings.rotate_bytes = rotate_mib_ << 20;
     settings.starts = winners_.starts_for(problem.m);
     settings.stop = [] { return interrupted != 0; };
-    settings.progress = [&](const tuning::Progress& progress) { show(problem, progress); };
+    settings.progress = [&](const tuning::Progress& progress) {
+      line_.show((seconds_now() - start_) / budget_,
+                 fmt::format("{}/{}  {}x{}x{}  {}: {} tried, best {}", next_ + 1, todo_.size(), problem.m, problem.n,
+                             problem.k, progress.stage, progress.tried, time_text(progress.best_ns)));
+    };
     const tuning::Found found = tuning::search(device_, problem, operands, expected, space, pool_, settings);
     first_trial_seconds_ = std::max(first_trial_seconds_, found.first_trial_seconds);
     if (found.stopped) return report.not_reached(problem);  // half a search is none
@@ -343,17 +347,11 @@ class TuneCommand final : public Command {
     }
   }
 
-  void show(const report::Problem& problem, const tuning::Progress& progress) {
-    line_.show((seconds_now() - start_) / budget_,
-               fmt::format("{}/{}  {}x{}x{}  {}: {} tried, best {}", next_ + 1, todo_.size(), problem.m, problem.n,
-                           problem.k, progress.stage, progress.tried, time_text(progress.best_ns)));
-  }
-
   ShapeOptions shapes_{*this,
                        "the products of --model's layers of experts",
                        {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 1536, 2048, 3072, 4096}};
   std::string uri_, folder_ = "off", accuracy_ = "f32", json_;
-  KeyValues backend_options_;
+  Options backend_options_;
   double budget_ = 600;
   bool redo_ = false;
   std::uint64_t rotate_mib_ = 256, seed_ = 1;
