@@ -237,7 +237,7 @@ void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, do
   row["runs"] = static_cast<std::int64_t>(timed.device.count);
   row["gflops"] = flops / ns;
   row["gbytes_per_s"] = bytes / ns;
-  if (is_measured(timed.kind) && copy_bytes_per_second > 0)
+  if (timed.kind == IRONCL_TIME_MEASURED && copy_bytes_per_second > 0)
     row["of_copy_ceiling"] = bytes / ns * 1e9 / copy_bytes_per_second;
 }
 

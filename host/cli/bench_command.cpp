@@ -278,7 +278,7 @@ class BenchCommand final : public Command {
       double ceiling = 0;
       const auto between = [&](const std::vector<double>& slice, std::uint32_t kind) {
         if (slice.empty()) {
-          ceiling = is_measured(kind) ? tuning::fma_flops_now(device) : 0;
+          ceiling = kind == IRONCL_TIME_MEASURED ? tuning::fma_flops_now(device) : 0;
           return;
         }
         if (const double next = ceiling > 0 ? tuning::fma_flops_now(device) : 0; next > 0) {
@@ -299,7 +299,7 @@ class BenchCommand final : public Command {
   ShapeOptions shapes_{*this, "whole layers of experts of --model"};
   Measured measured_;  ///< What the shapes' options name.
   std::vector<std::string> problems_, uris_;
-  KeyValues backend_options_;
+  Options backend_options_;
   std::size_t chain_ = 0;  ///< Layers; 0: each product by itself.
   bool mlp_ = false;
   RanksOptions ranks_;

@@ -18,7 +18,7 @@ struct ModelOptions {
   std::optional<numerics::ScaleGrid> x_block;  ///< None: w's where these are square, else one scale per token.
   numerics::DType x = numerics::DType::bf16, w = numerics::DType::e4m3fn, out = numerics::DType::bf16;
   std::optional<bool> quantize;  ///< None: on, or what a checkpoint's layer says.
-  KeyValues plan;                ///< Options of the backend.
+  Options plan;                  ///< Options of the backend.
 };
 
 /// The problem of those options.

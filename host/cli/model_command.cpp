@@ -325,7 +325,7 @@ class ModelCommand final : public Command {
   ModelOptions model_;
   ExpertOptions experts_;
   std::map<std::string_view, std::string> plan_;  ///< By key of kPlanOptions.
-  KeyValues assumptions_;
+  Options assumptions_;
   std::string layers_, glob_ = "*", json_, trace_, device_ = "ironwood:0";
   bool search_ = false, machines_ = false;
 };

@@ -49,10 +49,10 @@ CLI::Option* add_block(CLI::App& app, const std::string& option, std::optional<n
   });
 }
 
-CLI::Option* add_key_values(CLI::App& app, const std::string& option, KeyValues& pairs, const std::string& what) {
+CLI::Option* add_key_values(CLI::App& app, const std::string& option, Options& pairs, const std::string& what) {
   using Texts = std::vector<std::string>;
   return add_parsed<Texts>(app, option + " KEY=VALUE", pairs, what, [option](const Texts& texts) {
-    KeyValues parsed;
+    Options parsed;
     for (const std::string& text : texts) {
       const auto pair = words::key_value(text);
       if (!pair) usage("{} {}: write KEY=VALUE", option, text);

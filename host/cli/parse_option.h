@@ -8,11 +8,8 @@
 #include <CLI/CLI.hpp>
 #include <functional>
 #include <string>
-#include <utility>
 
-#include "backends/numerics/bounds.h"
-#include "backends/numerics/formats.h"
-#include "backends/numerics/scale_grid.h"
+#include "backends/problem.h"
 #include "host/report/json.h"
 #include "host/report/table.h"
 
@@ -24,9 +21,6 @@ using numerics::DType;
 using report::Kind;
 using report::machine_field;
 using report::or_null;
-
-/// A backend's own options, in the order given.
-using KeyValues = std::vector<std::pair<std::string, std::string>>;
 
 /// An option as the help spells it: "--device URI", its name and the word for its value.
 template <class T>
@@ -69,7 +63,7 @@ CLI::Option* add_block(CLI::App& app, const std::string& option, std::optional<n
                        const std::string& what);
 
 /// KEY=VALUE texts, of an option that may be repeated: --opt, for a backend.
-CLI::Option* add_key_values(CLI::App& app, const std::string& option, KeyValues& pairs, const std::string& what);
+CLI::Option* add_key_values(CLI::App& app, const std::string& option, Options& pairs, const std::string& what);
 
 /// --accuracy f32|tensor14, with `both` also both, which are f32 and tensor14 in this order. IRONCL_ACCURACY is its
 /// default.
