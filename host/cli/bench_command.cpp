@@ -1,11 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl bench: how fast each device is at each shape, every row with its check's verdict.
 #include "host/cli/bench.h"
+#include "host/cli/command.h"
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
 #include "host/cli/ranks_options.h"
 #include "host/layer/synthetic.h"
 #include "host/report/file.h"
+#include "host/report/json.h"
 
 namespace ironcl::cli {
 namespace {
