@@ -67,18 +67,12 @@ struct Run {
     queue->finish();
     return bytes;
   }
-  std::shared_ptr<backend::Weights> weights(const std::shared_ptr<backend::Gemm>& plan, const backend::GemmDesc& d,
-                                            const layer::Operands& o) {
-    backend::WeightsDesc w;
-    w.dtype = d.b;
-    w.n = d.n;
-    w.k = w.ld = d.k;
-    w.matrices = 1;
-    w.scale = d.b_scale;
-    w.data = o.b.data();
-    w.scales = o.b_scale.data();
-    w.plan = plan;
-    return device->prepare_weights(w);
+  /// Some rows of the result that a plan has left in `d`, beside the oracle.
+  layer::Check check(const backend::Gemm& plan, const backend::GemmDesc& desc, const layer::Operands& o,
+                     const backend::Span& d) {
+    const backend::GemmInfo info = plan.info();
+    return layer::check(layer::expect(desc, o, kRowsChecked), read(d), 0,
+                        {{info.accuracy, info.accumulation_length, info.variant, info.tuning}});
   }
 };
 
@@ -110,8 +104,7 @@ double microseconds(const cl::Event& command) { return 1e6 * opencl::seconds_of_
 struct Measured {
   double kernel_us = 0;  ///< Of what multiplies: with parts of K that a kernel of its own adds, the sum of both.
   double plan_us = 0;    ///< From the first kernel's begin to the last one's end.
-  double worst = 0;
-  bool pass = false;
+  layer::Check check;
 };
 
 /// Of a plan's kernels those of the step that multiplies, its last one: each step before it is one kernel.
@@ -140,9 +133,7 @@ Measured measure(Run& run, const std::shared_ptr<backend::Gemm>& plan, const bac
     const auto event = plan->enqueue(run.queue, args);
     event->wait(std::chrono::nanoseconds::max());
     if (i == 0) {
-      const backend::GemmInfo info = plan->info();
-      check = layer::check(layer::expect(d, o, kRowsChecked), run.read(args.d), 0,
-                           {{info.accuracy, info.accumulation_length, info.variant, info.tuning}});
+      check = run.check(*plan, d, o, args.d);
       continue;
     }
     const auto& events = dynamic_cast<opencl::Event&>(*event);
@@ -150,7 +141,7 @@ Measured measure(Run& run, const std::shared_ptr<backend::Gemm>& plan, const bac
     const backend::Profile profile = event->profile();
     whole.push_back(static_cast<double>(profile.end_ns - profile.start_ns) / 1e3);
   }
-  return {median(kernel), median(whole), check.comparison.max_error_over_bound, check.pass};
+  return {median(kernel), median(whole), check};
 }
 
 /// What the clock of every figure reads of a kernel that does nothing, in microseconds, as all are read: after a
@@ -178,14 +169,22 @@ struct PreparedWeights {
   const std::shared_ptr<backend::Weights>& for_plan(const std::shared_ptr<backend::Gemm>& plan,
                                                     const backend::GemmDesc& desc) {
     auto& weights = of_form[dynamic_cast<const opencl::Gemm&>(*plan).weight_form()->name()];
-    if (weights == nullptr) weights = run.weights(plan, desc, operands.of(desc));
-    return weights;
+    if (weights != nullptr) return weights;
+    const layer::Operands o = operands.of(desc);
+    return weights = run.device->prepare_weights({.dtype = desc.b,
+                                                  .n = desc.n,
+                                                  .k = desc.k,
+                                                  .ld = desc.k,
+                                                  .scale = desc.b_scale,
+                                                  .data = o.b.data(),
+                                                  .scales = o.b_scale.data(),
+                                                  .plan = plan});
   }
 };
 
 /// One row of the table: an accuracy class of a problem. Returns whether all was right.
 bool row(Run& run, const Settings& s, const Made& o, PreparedWeights& weights, backend::AccuracyClass weakest,
-         std::int64_t m, std::int64_t n, std::int64_t k, const cl::Buffer& flush, std::ostream* csv) {
+         std::int64_t m, std::int64_t n, std::int64_t k, const cl::Buffer& flush, std::ostream& csv) {
   const std::string asked(numerics::name_of(weakest));
   const auto described = [&](DType source) {
     backend::GemmDesc desc = product(m, n, k, source);
@@ -199,15 +198,15 @@ bool row(Run& run, const Settings& s, const Made& o, PreparedWeights& weights, b
   const Measured f =
       measure(run, floats, of_floats, weights.for_plan(floats, of_floats), o.of(of_floats), flush, s.runs);
   const double flop = 2e-6 * static_cast<double>(m) * static_cast<double>(n) * static_cast<double>(k);
-  const bool pass = c.pass && f.pass;
+  const double c_worst = c.check.comparison.max_error_over_bound, f_worst = f.check.comparison.max_error_over_bound;
+  const bool pass = c.check.pass && f.check.pass;
   fmt::print("{:>5} {:>6} {:>6}  {:<8} {:<16} {:<52} {:>8.1f} {:>6.0f} {:>8.1f} {:>8.1f}  {:.3f} {:.3f} {}\n", m, n,
              k, asked, codes->info().variant, codes->info().tuning, c.kernel_us, flop / c.kernel_us, c.plan_us,
-             f.plan_us, c.worst, f.worst, pass ? "pass" : "FAIL");
+             f.plan_us, c_worst, f_worst, pass ? "pass" : "FAIL");
   std::fflush(stdout);
-  if (csv != nullptr)
-    *csv << fmt::format("{},{},{},{},{},\"{}\",{:.2f},{:.2f},{:.2f},{:.4f},{:.4f},{}\n", m, n, k, asked,
-                        codes->info().variant, codes->info().tuning, c.kernel_us, c.plan_us, f.plan_us, c.worst,
-                        f.worst, pass ? "pass" : "fail");
+  csv << fmt::format("{},{},{},{},{},\"{}\",{:.2f},{:.2f},{:.2f},{:.4f},{:.4f},{}\n", m, n, k, asked,
+                     codes->info().variant, codes->info().tuning, c.kernel_us, c.plan_us, f.plan_us, c_worst, f_worst,
+                     pass ? "pass" : "fail");
   return pass;
 }
 
@@ -315,10 +314,7 @@ bool chain(Run& run, const Settings& s, const opencl::Config& config, std::int64
     run_all(text);
     for (std::size_t i = 0; i < shapes.size(); ++i) {
       const Shape& shape = shapes[i];
-      const backend::GemmInfo info = text.plans[i]->info();
-      const layer::Check check =
-          layer::check(layer::expect(shape.desc, shape.operands.of(shape.desc), kRowsChecked), run.read(shape.d()), 0,
-                       {{info.accuracy, info.accumulation_length, info.variant, info.tuning}});
+      const layer::Check check = run.check(*text.plans[i], shape.desc, shape.operands.of(shape.desc), shape.d());
       text.worst = std::max(text.worst, check.comparison.max_error_over_bound);
       text.pass = text.pass && check.pass;
     }
@@ -351,7 +347,7 @@ int main(int argc, char** argv) try {
   Settings s;
   std::string accuracy;
   std::vector<std::string> shapes;
-  int ptx = opencl::Config::kAllPtx;
+  opencl::Config config;
   CLI::App app("The products of a GPU in both accuracy classes: kernels alone and whole plans");
   app.footer("IRONCL_CACHE_DIR: folder of compiled programs; without it none are kept");
   app.add_option("--device", s.device, "its number")->capture_default_str();
@@ -363,14 +359,14 @@ int main(int argc, char** argv) try {
                  "written before every call; DeepGEMM's own test writes 8192, in which time the GPU cools")
       ->check(CLI::Range(1, 32768))
       ->capture_default_str();
-  app.add_option("--ptx", ptx, "the most compute capability whose instructions are tried, as IRONCL_OPENCL_PTX")
+  app.add_option("--ptx", config.ptx,
+                 "the most compute capability whose instructions are tried, as IRONCL_OPENCL_PTX")
       ->check(CLI::IsMember({90, 89, 80, 0}));
   app.add_option("--m", s.m, "rows of A")->delimiter(',');
   app.add_option("--chain", s.layers, "the products of so many layers back to back, each with its own weights")
       ->check(CLI::Range(1, 64));
   app.add_option("--text", s.texts,
-                 "of --chain: FOLDER,key=value,...: .cl files in place of those built in, options;"
-                 " may be repeated");
+                 "of --chain: FOLDER,key=value,...: .cl files in place of those built in, options; may be repeated");
   app.add_flag("--apart", s.apart, "of --chain: a launch for each product, where a sequence has one for several");
   app.add_option("--shape", shapes, "NxK")->delimiter(',');
   CLI11_PARSE(app, argc, argv);
@@ -381,10 +377,8 @@ int main(int argc, char** argv) try {
     if (sizes.size() != 2) throw std::runtime_error(fmt::format("--shape {}: write NxK", shape));
     s.shapes.emplace_back(std::stoll(std::string(sizes[0])), std::stoll(std::string(sizes[1])));
   }
-  opencl::Config config;
   config.trial_program = IRONCL_TRIAL_PROGRAM;
   if (const char* dir = std::getenv("IRONCL_CACHE_DIR")) config.cache_dir = dir;
-  config.ptx = ptx;
   config.profiling = s.layers == 0;
   const auto backend = opencl::make_backend(config, nullptr);
   const auto devices = backend->devices();
@@ -397,11 +391,9 @@ int main(int argc, char** argv) try {
   }
   const cl::Context context = dynamic_cast<opencl::Queue&>(*run.queue).context()->context;
   const cl::Buffer flush(context, CL_MEM_READ_WRITE, s.flush_mib << 20);
-  std::ofstream file;
-  if (!s.csv.empty()) {
-    file.open(s.csv);
-    file << "m,n,k,class,variant,config,kernel_us,codes_us,bf16_us,error_codes,error_bf16,verdict\n";
-  }
+  std::ofstream csv;  // Not open where no file is named: then it takes nothing.
+  if (!s.csv.empty()) csv.open(s.csv);
+  csv << "m,n,k,class,variant,config,kernel_us,codes_us,bf16_us,error_codes,error_bf16,verdict\n";
   fmt::print(
       "{}; microseconds, L2 cold, an empty kernel reads {:.1f}; errors as a share of the class's bound, {} rows\n",
       run.device->props().name, empty_kernel_us(run, context, flush, s.runs), kRowsChecked);
@@ -414,8 +406,7 @@ int main(int argc, char** argv) try {
                  layer::make_operands(product(most, n, k, DType::bf16), 1)};
     PreparedWeights weights{run, o};
     for (const std::int64_t m : s.m)
-      for (const auto weakest : s.classes)
-        pass = row(run, s, o, weights, weakest, m, n, k, flush, s.csv.empty() ? nullptr : &file) && pass;
+      for (const auto weakest : s.classes) pass = row(run, s, o, weights, weakest, m, n, k, flush, csv) && pass;
   }
   return pass ? 0 : 1;
 } catch (const std::exception& error) {

@@ -17,7 +17,6 @@
 #include "host/quantize/codec.h"
 #include "host/quantize/plan.h"
 #include "host/report/file.h"
-#include "host/report/json.h"
 #include "host/report/table.h"
 
 namespace ironcl::cli {
@@ -26,18 +25,16 @@ namespace {
 /// Values after going in and out of a scheme.
 struct Quantized {
   std::vector<float> values;
-  std::int64_t code_bytes = 0, scale_bytes = 0;
+  std::size_t code_bytes, scale_bytes;
 };
 
 Quantized in_and_out(const quantize::Scheme& scheme, std::span<const float> x, std::int64_t rows, std::int64_t cols) {
   const auto amax = std::bit_cast<float>(numerics::largest_magnitude_bits(x));
-  Quantized made{std::vector<float>(x.size()), rows * numerics::bytes_of(scheme.code, cols),
-                 scheme.grid.scale_rows(rows) * scheme.grid.scale_cols(cols) * numerics::size_of(scheme.scale)};
-  std::vector<std::byte> codes(static_cast<std::size_t>(made.code_bytes)),
-      scales(static_cast<std::size_t>(made.scale_bytes));
+  std::vector<std::byte> codes(layer::bytes_of_matrix(scheme.code, rows, cols)),
+      scales(layer::bytes_of_matrix(scheme.scale, scheme.grid.scale_rows(rows), scheme.grid.scale_cols(cols)));
+  Quantized made{std::vector<float>(x.size()), codes.size(), scales.size() + (scheme.global ? 4 : 0)};
   quantize::encode(scheme, x, rows, cols, amax, {codes, scales});
   quantize::decode(scheme, codes, scales, rows, cols, quantize::global_scale(scheme, amax), made.values);
-  if (scheme.global) made.scale_bytes += 4;
   return made;
 }
 
@@ -102,8 +99,7 @@ class AccuracyCommand final : public Command {
     auto* path = add_option("PATH", path_, "checkpoint folder, or one safetensors file")->option_text(" ");
     add_value(*this, "--layer GLOB", layer_, "layers by name (default: the first of each kind)");
     add_value(*this, "--data KIND:NxK", data_,
-              "random weights instead: heavy:NxK (Student's t, outlier columns, rows of many "
-              "sizes) or normal:NxK")
+              "random weights instead: heavy:NxK (Student's t, outlier columns, rows of many sizes) or normal:NxK")
         ->excludes(path);
     add_option("--m", m_, "rows of random activations, heavy-tailed (normal of normal weights) (default: 16)")
         ->check(CLI::Range(1, 4096));

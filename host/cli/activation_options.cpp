@@ -15,9 +15,8 @@ ActivationOptions::ActivationOptions(CLI::App& app, bool may_make_up) : app_(app
                                       "activations [M, K], f32, f16 or bf16; devices quantise them");
   add_tensor_ref(app, "--input-q FILE:VALUES,SCALES", given_.input_q, 2, "activations as fp8 codes with their scales")
       ->excludes(given);
-  add_value(app, "--m FILE:VALUES,SCALES", given_.m,
+  add_value(app, "--m M", given_.m,
             may_make_up ? "rows (default: all of the input, 16 where random)" : "rows (default: all)")
-      ->option_text("M")
       ->check(CLI::Range(std::int64_t{0}, std::int64_t{std::numeric_limits<std::int32_t>::max()}));
   if (may_make_up) {
     add_value(app, "--seed N", given_.seed, "seed of the random activations used without an input (default: 1)")
@@ -72,8 +71,7 @@ std::string ActivationOptions::command_tail(bool devices) const {
     if (option->count() == 0 || name.empty() || name == "layer" || name == "json") continue;
     if (name == "device" && !devices) continue;
     for (const std::string& value : option->results())
-      tail += fmt::format(" --{}{}{}", name, option->get_expected_max() == 0 ? "" : " ",
-                          option->get_expected_max() == 0 ? "" : shell_word(value));
+      tail += " --" + name + (option->get_expected_max() == 0 ? "" : " " + shell_word(value));
   }
   return tail;
 }

@@ -5,7 +5,6 @@
 #include "backends/words.h"
 #include "host/layer/synthetic.h"
 #include "host/report/units.h"
-#include "host/tuning/answer.h"
 
 namespace ironcl::cli {
 namespace {
@@ -125,7 +124,7 @@ struct Chain {
   Queue queue;
   std::vector<double> enqueueing{};  ///< Of each call the time until its last kernel was enqueued.
 
-  Chain(const Device& device, const std::function<void(SequenceDesc&)>& record, std::size_t layers) : queue(device) {
+  Chain(const Device& device, std::size_t layers, const std::function<void(SequenceDesc&)>& record) : queue(device) {
     SequenceDesc calls;
     for (std::size_t at = 0; at < layers; ++at) record(calls);
     sequence = {device, calls};
@@ -169,11 +168,9 @@ Timed measure(const std::function<layer::Timing()>& run, const BenchSettings& se
     timing = run();
   std::vector<double> device, host, slice;
   double spent = 0;
-  const auto more = [&] {
-    return device.size() < static_cast<std::size_t>(settings.runs) ||
-           (spent < settings.min_ms * 1e6 && device.size() < 100000);
-  };
-  for (double sliced = kSliceNs; more();) {
+  const auto runs = static_cast<std::size_t>(settings.runs);
+  double sliced = kSliceNs;
+  while (device.size() < runs || (spent < settings.min_ms * 1e6 && device.size() < 100000)) {
     if (sliced >= kSliceNs && between) between(slice, kind);
     if (sliced >= kSliceNs) slice.clear(), sliced = 0;
     timing = run();
@@ -240,7 +237,7 @@ void add_times(BenchRow& row, const Timed& timed, double flops, double bytes, do
   row["runs"] = static_cast<std::int64_t>(timed.device.count);
   row["gflops"] = flops / ns;
   row["gbytes_per_s"] = bytes / ns;
-  if (is_measured(timed.kind) && copy_bytes_per_second > 0)
+  if (timed.kind == IRONCL_TIME_MEASURED && copy_bytes_per_second > 0)
     row["of_copy_ceiling"] = bytes / ns * 1e9 / copy_bytes_per_second;
 }
 
@@ -268,22 +265,18 @@ void bench_chain(const Device& device, const std::vector<MeasuredLayer>& product
     std::vector<layer::MadeOperands> operands;
     std::vector<report::Problem> problems;
     double bytes = 0;
-    std::string variants;
     for (const MeasuredLayer& product : products) {
       report::Problem& problem = problems.emplace_back(product.problem);
       problem.m = rows;
       operands.push_back(layer::make_operands(problem, settings.seed + calls.size()));
       calls.emplace_back(device, problem, operands.back(), layer::ExecutionSettings{.copies = layers});
       bytes += tuning::least_bytes_of(problem);
-      variants += (variants.empty() ? "" : ", ") + std::string(calls.back().plan().info().variant);
     }
-    row["variants"] = variants;
-    Chain chain(
-        device,
-        [&](SequenceDesc& into) {
-          for (layer::Execution& call : calls) call.record(into);
-        },
-        layers);
+    const auto variant = [](const layer::Execution& call) { return std::string(call.plan().info().variant); };
+    row["variants"] = fmt::format("{}", fmt::join(words::each(calls, variant), ", "));
+    Chain chain(device, layers, [&](SequenceDesc& into) {
+      for (layer::Execution& call : calls) call.record(into);
+    });
     layer::Check worst;
     worst.pass = true;
     for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -328,8 +321,7 @@ void bench_mlp(const Device& device, const MeasuredLayer& gate_up, const Measure
     layer::Execution call(device, runner, rows, brought);
     const std::vector<layer::PlanInfo> plans = runner.plans();
     row["variants"] = plans[0].variant + ", " + plans[1].variant;
-    Chain chain(
-        device, [&](SequenceDesc& calls) { call.record(calls); }, layers);
+    Chain chain(device, layers, [&](SequenceDesc& into) { call.record(into); });
     add_check(row, call.check(layer::expect(std::move(oracle), runner.graph(), settings.check_rows),
                               [&] { return chain.run(); }));
     time_chain(device, chain, layers, tuning::least_bytes_of(both) + tuning::least_bytes_of(down), settings, row);

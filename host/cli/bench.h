@@ -26,11 +26,8 @@ struct BenchSettings {
 
 struct Timed {
   tuning::Summary device, host;
-  std::uint32_t kind = IRONCL_TIME_NONE;
+  std::uint32_t kind = IRONCL_TIME_NONE;  ///< Only measured times are set against a ceiling that was measured.
 };
-
-/// A model's times are no measurement: they are shown, never set against a ceiling that was measured.
-inline bool is_measured(std::uint32_t kind) { return kind == IRONCL_TIME_MEASURED; }
 
 /// Times `run`. `between` comes after the warm-up with an empty slice, then after every 40 ms with their times.
 Timed measure(const std::function<layer::Timing()>& run, const BenchSettings& settings,

@@ -1,19 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 // ironcl bench: how fast each device is at each shape, every row with its check's verdict.
-
 #include "host/cli/bench.h"
 #include "host/cli/command.h"
 #include "host/cli/device_list.h"
 #include "host/cli/parse_option.h"
-#include "host/cli/progress_line.h"
 #include "host/cli/ranks_options.h"
-#include "host/cli/shape_options.h"
-#include "host/include/ironcl/ironcl.hpp"
 #include "host/layer/synthetic.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
-#include "host/report/table.h"
-#include "host/tuning/ceilings.h"
 
 namespace ironcl::cli {
 namespace {
@@ -117,9 +111,8 @@ class BenchCommand final : public Command {
       if (!classes_.empty()) row.problem.weakest_accuracy = classes_.front();
     }
     const auto named = [&](const std::string& name, std::size_t place) -> const MeasuredLayer& {
-      for (const MeasuredLayer& layer : measured_.layers)
-        if (layer.name == name) return layer;
-      return measured_.layers[place];
+      const auto found = std::ranges::find(measured_.layers, name, &MeasuredLayer::name);
+      return found != measured_.layers.end() ? *found : measured_.layers[place];
     };
     if (mlp_ &&
         (measured_.layers.size() < 2 || named("gate_up_proj", 0).problem.n != 2 * named("down_proj", 1).problem.k))
@@ -221,13 +214,9 @@ class BenchCommand final : public Command {
   std::vector<MeasuredLayer> all_rows() {
     std::vector<MeasuredLayer> all;
     for (const std::string& line : problems_) {
-      try {
-        all.push_back({{}, report::parse_problem(line)});
-        if (all.back().problem.grouping == Grouping::masked)
-          throw report::ProblemError("a masked problem does not say how many rows each matrix has; write contiguous");
-      } catch (const report::ProblemError& error) {
-        usage("--problem: {}", error.what());
-      }
+      all.push_back({{}, or_usage("--problem", [&] { return report::parse_problem(line); })});
+      if (all.back().problem.grouping == Grouping::masked)
+        usage("--problem: a masked problem does not say how many rows each matrix has; write contiguous");
     }
     if (!problems_.empty() && !shapes_.given()) shapes_.check_unused("--problem says everything of itself");
     if (problems_.empty() || shapes_.given()) {
@@ -291,7 +280,7 @@ class BenchCommand final : public Command {
       double ceiling = 0;
       const auto between = [&](const std::vector<double>& slice, std::uint32_t kind) {
         if (slice.empty()) {
-          ceiling = is_measured(kind) ? tuning::fma_flops_now(device) : 0;
+          ceiling = kind == IRONCL_TIME_MEASURED ? tuning::fma_flops_now(device) : 0;
           return;
         }
         if (const double next = ceiling > 0 ? tuning::fma_flops_now(device) : 0; next > 0) {
@@ -312,7 +301,7 @@ class BenchCommand final : public Command {
   ShapeOptions shapes_{*this, "whole layers of experts of --model"};
   Measured measured_;  ///< What the shapes' options name.
   std::vector<std::string> problems_, uris_;
-  KeyValues backend_options_;
+  Options backend_options_;
   std::size_t chain_ = 0;  ///< Layers; 0: each product by itself.
   bool mlp_ = false;
   RanksOptions ranks_;

@@ -42,8 +42,7 @@ double flops_of(const ExpertsForm& form, std::int64_t tokens) {
 
 const BenchColumns kExpertsColumns = {
     "device model tokens experts hit rows launches variant accuracy_class verdict time_ns spread time_kind host_ns "
-    "gflops "
-    "gbytes_per_s of_copy_ceiling max_error_over_bound tokens_checked weights_bytes runs why",
+    "gflops gbytes_per_s of_copy_ceiling max_error_over_bound tokens_checked weights_bytes runs why",
     "tokens hit rows launches variant accuracy_class verdict time_ns spread gflops gbytes_per_s of_copy_ceiling "
     "max_error_over_bound"};
 

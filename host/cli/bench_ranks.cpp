@@ -74,11 +74,9 @@ void add_spread(BenchRow& row, const layer::Substituted& made, const std::option
   else
     row["verdict"] = same ? "pass" : "fail";
   row["variant"] = made.output.variant;
-  std::string uris;
-  for (const HeldByRank& one : figures.held) uris += (uris.empty() ? "" : ",") + std::string(one.uri.data());
+  const auto uri = [](const HeldByRank& one) { return one.uri.data(); };
   add_times(row, figures.timed, flops, 0, 0);
-  row.erase("gbytes_per_s");
-  row["device"] = uris;
+  row["device"] = fmt::format("{}", fmt::join(words::each(figures.held, uri), ","));
   row["ranks"] = std::ssize(figures.held);
   row["product_ns"] = figures.phases.product * 1e9;
   row["exchange_ns"] = figures.phases.exchange * 1e9;

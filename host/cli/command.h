@@ -44,6 +44,16 @@ template <class... Args>
   fail(ExitStatus::usage, text, std::forward<Args>(args)...);
 }
 
+/// What `parse` returns; what it throws as std::invalid_argument is usage, named by `option`.
+template <class Parse>
+auto or_usage(const std::string& option, Parse parse) {
+  try {
+    return parse();
+  } catch (const std::invalid_argument& error) {
+    usage("{}: {}", option, error.what());
+  }
+}
+
 /// A subcommand: the parser of its own words, whose option values live in it.
 class Command : public CLI::App {
  public:

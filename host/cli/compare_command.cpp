@@ -66,8 +66,8 @@ class CompareCommand final : public Command {
     const auto& layers = selection.layers;
     check_options(layers, whole);
     // Operands before devices: a bad file is reported where there is no device, too.
-    std::size_t next = 0;
-    std::optional<layer::Activations> a = next_activations(source, layers, next, report.left_out);
+    std::size_t at = 0, done = 0;  // the layer in hand, and how many devices have done it
+    std::optional<layer::Activations> a = next_activations(source, layers, at, report.left_out);
     if (!a && whole.empty()) throw layer::none_usable(operands_.path, report.left_out);
     for (const std::string& ref : expect_)
       settings.expectations.push_back(
@@ -91,7 +91,6 @@ class CompareCommand final : public Command {
     const std::size_t count = layers.size() + whole.size();
     say(fmt::format("{}: {}, activations {}, result {}\n\n{}", operands_.path, report::counted(count, "layer"),
                     a ? a->origin : whole.front().input.origin, numerics::name_of(operands_.out), table.heading()));
-    std::size_t at = next, done = 0;
     settings.progress = [&](const layer::DeviceReport& device) {
       const std::string& name = at < layers.size() ? layers[at]->name : whole[at - layers.size()].source->form().name;
       line.show((static_cast<double>(at) + static_cast<double>(++done) / static_cast<double>(devices.size())) /
@@ -102,17 +101,12 @@ class CompareCommand final : public Command {
       report.cases.push_back(std::move(one));
       if (source.made_up()) report.cases.back().seed = source.seed;
       say(table.rows(table_of(report.cases.back())));
+      ++at;
+      done = 0;
     };
-    for (; a; a = next_activations(source, layers, ++next, report.left_out)) {
-      at = next;
-      done = 0;
-      judged(layer::judge(*layers[next], *a, devices, settings));
-    }
-    for (std::size_t i = 0; i < whole.size(); ++i) {
-      at = layers.size() + i;
-      done = 0;
-      judged(layer::judge(*whole[i].source, whole[i].input, devices, settings));
-    }
+    for (; a; a = next_activations(source, layers, at, report.left_out))
+      judged(layer::judge(*layers[at], *a, devices, settings));
+    for (const WholeLayer& one : whole) judged(layer::judge(*one.source, one.input, devices, settings));
     say(closing_text(report));
     if (!json_.empty() && ranks_.writes()) report::write_file(json_, report::to_text(json::value(to_json(report))));
     return report.conclusion().status;
@@ -147,8 +141,7 @@ class CompareCommand final : public Command {
 
   /// Whether --layer names single matrices, too.
   bool names_matrices(const checkpoint::Checkpoint& checkpoint) const {
-    const auto& layers = checkpoint.layers();
-    return std::any_of(layers.begin(), layers.end(), [this](const checkpoint::LinearLayer& one) {
+    return std::ranges::any_of(checkpoint.layers(), [this](const checkpoint::LinearLayer& one) {
       return fnmatch(layer_.c_str(), one.name.c_str(), 0) == 0;
     });
   }
@@ -157,14 +150,10 @@ class CompareCommand final : public Command {
                      const std::vector<WholeLayer>& whole) const {
     const std::size_t count = layers.size() + whole.size();
     if (!expect_.empty() && count > 1)
-      usage(
-          "--expect is about one layer, but {} match; choose one with --layer, such as "
-          "--layer {}",
-          count, shell_word(layers.empty() ? whole.front().source->form().name : layers.front()->name));
+      usage("--expect is about one layer, but {} match; choose one with --layer, such as --layer {}", count,
+            shell_word(layers.empty() ? whole.front().source->form().name : layers.front()->name));
     if (!operands_.routing.empty() && (!layers.empty() || whole.size() != 1))
-      usage(
-          "--routing is about one layer of experts; name it with --layer, such as --layer "
-          "model.layers.0.mlp");
+      usage("--routing is about one layer of experts; name it with --layer, such as --layer model.layers.0.mlp");
   }
 
   /// The activations of the first layer from `next` on that has some; the others are left out. `next` becomes its

@@ -54,8 +54,7 @@ bool is_model(const ironcl::Device& device) { return device.props().type == IRON
 
 std::string why_only_models(const ironcl::Registry& registry) {
   return fmt::format(
-      "no device to compare with, only the model was found{}. For a CPU, Debian has an OpenCL device in the "
-      "packages "
+      "no device to compare with, only the model was found{}. For a CPU, Debian has an OpenCL device in the packages "
       "ocl-icd-libopencl1 and pocl-opencl-icd; for a GPU, its vendor's OpenCL driver is needed. `ironcl plugins` "
       "shows every file that was looked at",
       plugin_complaints(registry));

@@ -11,7 +11,7 @@
 #include "host/report/problem.h"
 #include "host/report/table.h"
 #include "host/report/units.h"
-#include "host/tuning/answer.h"
+#include "host/tuning/ceilings.h"
 
 namespace ironcl::cli {
 namespace {
@@ -27,11 +27,7 @@ report::Problem problem_of(const std::string& text) {
     line = fmt::format("--src=bf16 --dt=e4m3fn:e4m3fn:bf16 --scale=1x128:128x128 {}x{}:{}x{}", sizes[0], sizes[2],
                        sizes[2], sizes[1]);
   }
-  try {
-    return report::parse_problem(line);
-  } catch (const report::ProblemError& error) {
-    usage("--explain: {}", error.what());
-  }
+  return or_usage("--explain", [&] { return report::parse_problem(line); });
 }
 
 std::string verdict_name(std::uint32_t verdict) {

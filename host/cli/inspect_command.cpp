@@ -84,8 +84,8 @@ report::Table folded(const report::Table& table) {
   return made;
 }
 
-std::string rows_text(const report::Table& table, bool fold, std::size_t width) {
-  return report::to_text(fold ? folded(table) : table, width) + "\n";
+std::string rows_text(const report::Table& table, bool fold) {
+  return report::to_text(fold ? folded(table) : table, report::terminal_width()) + "\n";
 }
 
 /// Scales in words, empty where they are not known: "128x128", "per tensor"; of activations "per token" where a
@@ -163,10 +163,10 @@ report::Table layers_table(const Checkpoint& checkpoint, const char* heading = "
   return table;
 }
 
-std::string layers_text(const Checkpoint& checkpoint, bool fold, std::size_t width) {
+std::string layers_text(const Checkpoint& checkpoint, bool fold) {
   const auto table =
       fold ? layers_table(checkpoint, "layers") : layers_table(checkpoint, "layer", matrices_of_experts(checkpoint));
-  return table.empty() ? "" : rows_text(table, fold, width) + kLegend + "\n";
+  return table.empty() ? "" : rows_text(table, fold) + kLegend + "\n";
 }
 
 /// "sigmoid + bias, 4 of 8 groups, normalised, x2.5"
@@ -229,9 +229,9 @@ report::Table experts_table(const Checkpoint& checkpoint) {
   return table;
 }
 
-std::string expert_layers_text(const Checkpoint& checkpoint, bool fold, std::size_t width) {
+std::string expert_layers_text(const Checkpoint& checkpoint, bool fold) {
   if (checkpoint.experts().empty()) return {};
-  std::string text = rows_text(experts_table(checkpoint), fold, width) + kExpertsLegend;
+  std::string text = rows_text(experts_table(checkpoint), fold) + kExpertsLegend;
   for (const ExpertsLayer& layer : checkpoint.experts()) {
     if (!layer.problem || is_damaged(layer)) continue;
     text += fmt::format("{}: {}\n", layer.name, layer.problem->message());
@@ -282,28 +282,26 @@ std::string sums(const Checkpoint& checkpoint) {
 }
 
 std::string bytes_by_kind(const Checkpoint& checkpoint) {
-  std::map<std::string, double> bytes;
+  std::map<std::string, std::uint64_t> bytes;
   for (const LinearLayer& layer : checkpoint.layers()) {
-    bytes["weights, " + (format_text(layer).empty() ? "not there" : format_text(layer))] +=
-        static_cast<double>(layer.weight.data.size());
-    bytes["scales of weights"] += static_cast<double>(layer.scale.data.size());
-    if (layer.bias) bytes["biases"] += static_cast<double>(layer.bias->data.size());
-    if (layer.input_scale) bytes["scales of activations"] += static_cast<double>(layer.input_scale->data.size());
+    bytes["weights, " + (format_text(layer).empty() ? "not there" : format_text(layer))] += layer.weight.data.size();
+    bytes["scales of weights"] += layer.scale.data.size();
+    if (layer.bias) bytes["biases"] += layer.bias->data.size();
+    if (layer.input_scale) bytes["scales of activations"] += layer.input_scale->data.size();
   }
   for (const Unquantized& tensor : checkpoint.unquantized())
-    bytes[fmt::format("other tensors, {}", tensor.dtype_name)] += static_cast<double>(tensor.data.size());
+    bytes[fmt::format("other tensors, {}", tensor.dtype_name)] += tensor.data.size();
   report::Table table({{"kind", "kind", Kind::text}, {"bytes", "bytes", Kind::bytes}});
   for (const auto& [kind, sum] : bytes) table.add({kind, sum});
   return report::to_text(table);
 }
 
 /// Every layer, every other tensor, and the sums; `fold`: those that differ only in the numbers of their names as
-/// one line, and bytes by kind. `width` is that of the terminal; 0: no limit.
-std::string inspect_text(const Checkpoint& checkpoint, bool fold, std::size_t width) {
-  std::string text =
-      head(checkpoint) + layers_text(checkpoint, fold, width) + expert_layers_text(checkpoint, fold, width);
+/// one line, and bytes by kind.
+std::string inspect_text(const Checkpoint& checkpoint, bool fold) {
+  std::string text = head(checkpoint) + layers_text(checkpoint, fold) + expert_layers_text(checkpoint, fold);
   if (const auto others = unquantized_table(checkpoint, fold ? "other tensors" : "other tensor"); !others.empty())
-    text += rows_text(others, fold, width);
+    text += rows_text(others, fold);
   return text + (fold ? bytes_by_kind(checkpoint) + "\n" : "") + sums(checkpoint);
 }
 
@@ -343,16 +341,13 @@ json::object inspect_json(const Checkpoint& checkpoint) {
 }
 
 /// Who would hold what over `count` ranks: layers of one pattern in a line, bytes by rank.
-std::string ranks_text(const Checkpoint& checkpoint, int count, bool ragged, std::size_t width) {
-  report::Table layers, ranks;
-  const auto add = [&](const std::string& name, const std::string& split, const std::vector<int>& inside,
-                       const std::string& ranges, std::uint64_t bytes) {
-    layers.add_fields({{{"layers", "layers"}, name},
-                       {{"split", "split"}, split},
-                       {{"ragged", "ragged ranks"}, fmt::format("{}", fmt::join(inside, ", "))},
-                       {{"ranges", "ranges by rank"}, ranges},
-                       {{"bytes", "bytes", Kind::bytes}, bytes}});
-  };
+std::string ranks_text(const Checkpoint& checkpoint, int count, bool ragged) {
+  report::Table layers({{"layers", "layers"},
+                        {"split", "split"},
+                        {"ragged", "ragged ranks"},
+                        {"ranges", "ranges by rank"},
+                        {"bytes", "bytes", Kind::bytes}});
+  report::Table ranks({{"rank", "rank", Kind::integer}, {"bytes", "weights and scales", Kind::bytes}});
   std::vector<std::uint64_t> held(static_cast<std::size_t>(count));
   // Matrices of experts are whole; a shared expert is on the first rank, and routers are on every one.
   std::unordered_set<std::size_t> done;
@@ -371,7 +366,7 @@ std::string ranks_text(const Checkpoint& checkpoint, int count, bool ragged, std
       for (const auto* matrices : one.shared->roles())
         for (const std::size_t matrix : *matrices) hold(matrix, 0);
     for (std::uint64_t& sum : held) sum += one.router.data.size();
-    add(one.name, "experts", {}, experts.text(), one.bytes);
+    layers.add({one.name, "experts", "", experts.text(), one.bytes});
   }
   for (std::size_t i = 0; i < checkpoint.layers().size(); ++i) {
     const LinearLayer& one = checkpoint.layers()[i];
@@ -382,13 +377,11 @@ std::string ranks_text(const Checkpoint& checkpoint, int count, bool ragged, std
     const bool row = choices.split == ranks::Split::row;
     for (int rank = 0; rank < count; ++rank)
       held[static_cast<std::size_t>(rank)] += ranks::bytes_of_part(problem, shards, rank);
-    add(one.name, row ? "row" : "column", row ? shards.cols.ragged() : shards.rows[0].ragged(), shards.text(),
-        one.bytes);
+    const auto inside = fmt::format("{}", fmt::join(row ? shards.cols.ragged() : shards.rows[0].ragged(), ", "));
+    layers.add({one.name, row ? "row" : "column", inside, shards.text(), one.bytes});
   }
-  for (std::size_t rank = 0; rank < held.size(); ++rank)
-    ranks.add_fields(
-        {{{"rank", "rank", Kind::integer}, rank}, {{"bytes", "weights and scales", Kind::bytes}, held[rank]}});
-  return rows_text(layers, true, width) + report::to_text(ranks, width);
+  for (std::size_t rank = 0; rank < held.size(); ++rank) ranks.add({rank, held[rank]});
+  return rows_text(layers, true) + report::to_text(ranks, report::terminal_width());
 }
 
 class InspectCommand final : public Command {
@@ -413,9 +406,7 @@ class InspectCommand final : public Command {
   ExitStatus run() override {
     const Checkpoint checkpoint = Checkpoint::open(path_, {.block = block_});
     report::check_outputs({json_}, checkpoint.sources());
-    const std::size_t width = report::terminal_width();
-    deliver(json_,
-            ranks_ != 0 ? ranks_text(checkpoint, ranks_, ragged_, width) : inspect_text(checkpoint, summary_, width),
+    deliver(json_, ranks_ != 0 ? ranks_text(checkpoint, ranks_, ragged_) : inspect_text(checkpoint, summary_),
             json_.empty() ? json::value() : inspect_json(checkpoint));
     const std::string complaints = inspect_complaints(checkpoint);
     if (complaints.empty()) return ExitStatus::ok;

@@ -18,7 +18,7 @@ struct ModelOptions {
   std::optional<numerics::ScaleGrid> x_block;  ///< None: w's where these are square, else one scale per token.
   numerics::DType x = numerics::DType::bf16, w = numerics::DType::e4m3fn, out = numerics::DType::bf16;
   std::optional<bool> quantize;  ///< None: on, or what a checkpoint's layer says.
-  KeyValues plan;                ///< Options of the backend.
+  Options plan;                  ///< Options of the backend.
 };
 
 /// The problem of those options.
@@ -45,8 +45,8 @@ boost::json::object model_experts(const ironcl::Device& device, const ExpertOpti
 /// The answer as text: a line per program and product.
 std::string experts_text(const boost::json::object& report);
 
-/// The schedules of all of them in one Chrome trace, a process each; at most `spans` spans of each.
+/// The schedules of all of them in one Chrome trace, a process each; at most 20000 spans of each.
 boost::json::object experts_trace(const ironcl::Device& device, const ExpertOptions& options,
-                                  const ModelOptions& model, std::size_t spans);
+                                  const ModelOptions& model);
 
 }  // namespace ironcl::cli

@@ -163,14 +163,13 @@ class ModelCommand final : public Command {
               {DType::e4m3fn, DType::e5m2, DType::i8, DType::e2m1, DType::bf16, DType::f16, DType::f32},
               "type of w: e4m3fn, e5m2, i8; bf16, f16, f32 where x stays unquantised");
     add_out_dtype(*this, model_.out);
-    add_parsed(*this, "--quantize-activations", model_.quantize,
+    add_parsed(*this, "--quantize-activations on|off|auto", model_.quantize,
                "whether the kernel quantises x (default: off with --experts, else on)",
                [](const std::string& text) -> std::optional<bool> {
                  if (text == "auto") return std::nullopt;
                  if (text != "on" && text != "off") usage("--quantize-activations {}: write on, off or auto", text);
                  return text == "on";
-               })
-        ->option_text("on|off|auto");
+               });
     for (const PlanOption& option : kPlanOptions) add_option(option.name, plan_[option.key], option.help);
     add_key_values(*this, "--assume", assumptions_,
                    "change an assumption, such as hbm_efficiency=0.7 (--machines lists them)");
@@ -312,10 +311,7 @@ class ModelCommand final : public Command {
     model.quantize = model.quantize.value_or(false);  // as these kernels do with blocks of 128
     const json::object report = model_experts(device, experts_, model);
     emit(report, experts_text(report));
-    if (!trace_.empty()) {
-      constexpr std::size_t kSpans = 20'000;  // of each schedule
-      report::write_file(trace_, json::serialize(experts_trace(device, experts_, model, kSpans)) + "\n");
-    }
+    if (!trace_.empty()) report::write_file(trace_, json::serialize(experts_trace(device, experts_, model)) + "\n");
     return ExitStatus::ok;
   }
 
@@ -329,7 +325,7 @@ class ModelCommand final : public Command {
   ModelOptions model_;
   ExpertOptions experts_;
   std::map<std::string_view, std::string> plan_;  ///< By key of kPlanOptions.
-  KeyValues assumptions_;
+  Options assumptions_;
   std::string layers_, glob_ = "*", json_, trace_, device_ = "ironwood:0";
   bool search_ = false, machines_ = false;
 };

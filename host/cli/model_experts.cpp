@@ -196,13 +196,12 @@ std::string experts_text(const json::object& report) {
          report::to_text(table, report::terminal_width()) + refused;
 }
 
-json::object experts_trace(const ironcl::Device& device, const ExpertOptions& options, const ModelOptions& model,
-                           std::size_t spans) {
+json::object experts_trace(const ironcl::Device& device, const ExpertOptions& options, const ModelOptions& model) {
   json::array events;
   json::object other;
   int process = 0;
   for (Question& question : questions(options, model)) {
-    question.desc.options.emplace_back("trace_spans", std::to_string(spans));
+    question.desc.options.emplace_back("trace_spans", "20000");
     const std::string name = question.program + (question.product.empty() ? std::string() : ", " + question.product);
     json::object trace = ask(device, options, question, true);
     if (trace.contains("refused")) continue;

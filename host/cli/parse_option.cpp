@@ -28,14 +28,11 @@ CLI::Validator number_that(const char* complaint, bool (*is_right)(double)) {
 
 CLI::Option* add_out_dtype(CLI::App& app, DType& type) {
   const std::string what = fmt::format("type of the result (default: {})", numerics::name_of(type));
-  return add_parsed(app, "--out-dtype,--out", type, what,
-                    [](const std::string& text) {
-                      const auto parsed = numerics::parse_dtype(text);
-                      if (!parsed || !numerics::is_float(*parsed))
-                        usage("--out-dtype {}: the result is f32, bf16 or f16", text);
-                      return *parsed;
-                    })
-      ->option_text("f32|bf16|f16");
+  return add_parsed(app, "--out-dtype,--out f32|bf16|f16", type, what, [](const std::string& text) {
+    const auto parsed = numerics::parse_dtype(text);
+    if (!parsed || !numerics::is_float(*parsed)) usage("--out-dtype {}: the result is f32, bf16 or f16", text);
+    return *parsed;
+  });
 }
 
 DType parse_dtype_option(const std::string& option, const std::string& text, const std::vector<DType>& allowed) {
@@ -45,40 +42,32 @@ DType parse_dtype_option(const std::string& option, const std::string& text, con
   usage("{} {}: write one of {}", option, text, fmt::join(names, ", "));
 }
 
-CLI::Option* add_block(CLI::App& app, const char* option, std::optional<numerics::ScaleGrid>& grid,
+CLI::Option* add_block(CLI::App& app, const std::string& option, std::optional<numerics::ScaleGrid>& grid,
                        const std::string& what) {
-  return add_parsed(app, option, grid, what,
-                    [option](const std::string& text) {
-                      try {
-                        return report::parse_grid(text);
-                      } catch (const report::ProblemError& error) {
-                        usage("{} {}: {}", option, text, error.what());
-                      }
-                    })
-      ->option_text("ROWSxCOLS");
+  return add_parsed(app, option + " ROWSxCOLS", grid, what, [option](const std::string& text) {
+    return or_usage(fmt::format("{} {}", option, text), [&] { return report::parse_grid(text); });
+  });
 }
 
-CLI::Option* add_key_values(CLI::App& app, const char* option, KeyValues& pairs, const std::string& what) {
+CLI::Option* add_key_values(CLI::App& app, const std::string& option, Options& pairs, const std::string& what) {
   using Texts = std::vector<std::string>;
-  const auto parse = [option](const Texts& texts) {
-    KeyValues parsed;
+  return add_parsed<Texts>(app, option + " KEY=VALUE", pairs, what, [option](const Texts& texts) {
+    Options parsed;
     for (const std::string& text : texts) {
       const auto pair = words::key_value(text);
       if (!pair) usage("{} {}: write KEY=VALUE", option, text);
       parsed.emplace_back(*pair);
     }
     return parsed;
-  };
-  return add_parsed<Texts>(app, option, pairs, what, parse)->option_text("KEY=VALUE");
+  });
 }
 
 CLI::Option* add_accuracy(CLI::App& app, std::vector<numerics::AccuracyClass>& classes, bool both) {
-  using Classes = std::vector<numerics::AccuracyClass>;
-  const std::string what = std::string(
-                               "weakest accuracy class of a device (default: f32); tensor14 also\n"
-                               "allows hardware that accumulates in about 14 bits") +
-                           (both ? "; both: one beside the other" : "");
-  const auto parse = [both](const std::string& text) -> Classes {
+  const std::string what = fmt::format(
+      "weakest accuracy class of a device (default: f32); tensor14 also\n"
+      "allows hardware that accumulates in about 14 bits{}",
+      both ? "; both: one beside the other" : "");
+  const auto parse = [both](const std::string& text) -> std::vector<numerics::AccuracyClass> {
     if (text == "both" && both) return {numerics::AccuracyClass::f32, numerics::AccuracyClass::tensor14};
     if (text == "both")
       usage(
@@ -88,9 +77,8 @@ CLI::Option* add_accuracy(CLI::App& app, std::vector<numerics::AccuracyClass>& c
     if (!accuracy) usage("--accuracy {}: the classes are f32 and tensor14", text);
     return {*accuracy};
   };
-  return add_parsed(app, "--accuracy", classes, what, parse)
-      ->option_text(both ? "f32|tensor14|both" : "f32|tensor14")
-      ->envname("IRONCL_ACCURACY");
+  const char* const spelling = both ? "--accuracy f32|tensor14|both" : "--accuracy f32|tensor14";
+  return add_parsed(app, spelling, classes, what, parse)->envname("IRONCL_ACCURACY");
 }
 
 CLI::Validator above_zero() {

@@ -6,12 +6,10 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <functional>
 #include <string>
-#include <utility>
 
-#include "backends/numerics/bounds.h"
-#include "backends/numerics/formats.h"
-#include "backends/numerics/scale_grid.h"
+#include "backends/problem.h"
 #include "host/report/json.h"
 #include "host/report/table.h"
 
@@ -23,9 +21,6 @@ using numerics::DType;
 using report::Kind;
 using report::machine_field;
 using report::or_null;
-
-/// A backend's own options, in the order given.
-using KeyValues = std::vector<std::pair<std::string, std::string>>;
 
 /// An option as the help spells it: "--device URI", its name and the word for its value.
 template <class T>
@@ -41,11 +36,12 @@ CLI::Option* add_number(CLI::App& app, const char* name, T& value, const CLI::Va
   return app.add_option(name, value, what)->check(range)->capture_default_str();
 }
 
-/// An option whose value is what `parse` makes of its Text, one or several.
+/// An option, spelled as for add_value(), whose value is what `parse` makes of its Text, one or several.
 template <class Text = std::string, class T, class Parse>
-CLI::Option* add_parsed(CLI::App& app, const char* names, T& value, const std::string& what, Parse parse) {
-  return app.add_option_function<Text>(
-      names, [&value, parse](const Text& text) { value = parse(text); }, what);
+CLI::Option* add_parsed(CLI::App& app, const std::string& spelling, T& value, const std::string& what, Parse parse) {
+  const std::size_t blank = spelling.find(' ');
+  const std::function<void(const Text&)> take = [&value, parse](const Text& text) { value = parse(text); };
+  return app.add_option_function(spelling.substr(0, blank), take, what)->option_text(spelling.substr(blank + 1));
 }
 
 /// --out-dtype, short --out: f32, bf16 or f16. `type` holds the default.
@@ -55,20 +51,19 @@ CLI::Option* add_out_dtype(CLI::App& app, DType& type);
 DType parse_dtype_option(const std::string& option, const std::string& text, const std::vector<DType>& allowed);
 /// An option for that. `type`: a DType, whose value is the default that the help shows, or an optional one.
 template <class T>
-CLI::Option* add_dtype(CLI::App& app, const char* option, T& type, const std::vector<DType>& allowed,
+CLI::Option* add_dtype(CLI::App& app, const std::string& option, T& type, const std::vector<DType>& allowed,
                        std::string what) {
   if constexpr (std::is_same_v<T, DType>) what += fmt::format(" (default: {})", numerics::name_of(type));
-  return add_parsed(app, option, type, what,
-                    [=](const std::string& text) { return parse_dtype_option(option, text, allowed); })
-      ->option_text("DTYPE");
+  return add_parsed(app, option + " DTYPE", type, what,
+                    [=](const std::string& text) { return parse_dtype_option(option, text, allowed); });
 }
 
 /// ROWSxCOLS, or one number for a square: --block of the weights, --x-block of the activations' scales.
-CLI::Option* add_block(CLI::App& app, const char* option, std::optional<numerics::ScaleGrid>& grid,
+CLI::Option* add_block(CLI::App& app, const std::string& option, std::optional<numerics::ScaleGrid>& grid,
                        const std::string& what);
 
 /// KEY=VALUE texts, of an option that may be repeated: --opt, for a backend.
-CLI::Option* add_key_values(CLI::App& app, const char* option, KeyValues& pairs, const std::string& what);
+CLI::Option* add_key_values(CLI::App& app, const std::string& option, Options& pairs, const std::string& what);
 
 /// --accuracy f32|tensor14, with `both` also both, which are f32 and tensor14 in this order. IRONCL_ACCURACY is its
 /// default.

@@ -105,8 +105,7 @@ class QuantizeCommand final : public Command {
     add_value(*this, "--scale-type f32|bf16|e8m0", texts_.scale_type,
               "type of the scales (default: f32; MX: e8m0; nvfp4: e4m3)");
     add_value(*this, "--dialect fp8|compressed-tensors|modelopt", texts_.dialect,
-              "convention of names and configs in OUT (default: block: fp8; others: "
-              "compressed-tensors)");
+              "convention of names and configs in OUT (default: block: fp8; others: compressed-tensors)");
     add_value(*this, "--keep GLOB", keep_,
               "modules to leave unquantised, besides embeddings, norms, routers and heads; may be repeated")
         ->allow_extra_args(false);
@@ -185,21 +184,18 @@ class QuantizeCommand final : public Command {
   }
 
   report::Table lost(const Conversion& conversion) {
-    report::Table table;
+    std::vector<quantize::LayerLoss> layers = conversion.verify(progress_of("reading back"));
     quantize::Loss all;
-    const auto add = [&table](const std::string& name, const quantize::Loss& loss) {
+    for (const quantize::LayerLoss& layer : layers) all.add(layer.loss);
+    layers.push_back({"all", all});
+    report::Table table;
+    for (const auto& [name, loss] : layers)
       table.add_fields({{{"layer", "layer"}, name},
                         {{"snr_db", "SNR dB", Kind::number}, loss.snr_db()},
                         {{"mean_error", "mean error", Kind::number}, loss.mean_error()},
                         {{"largest_error", "largest", Kind::number}, loss.largest_error},
                         {{"zeroed_share", "lost to 0", Kind::number}, loss.zeroed_share()},
                         {{"nonfinite", "not finite", Kind::integer}, loss.nonfinite}});
-    };
-    for (const quantize::LayerLoss& layer : conversion.verify(progress_of("reading back"))) {
-      add(layer.name, layer.loss);
-      all.add(layer.loss);
-    }
-    add("all", all);
     return table;
   }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Ranks of a command, and who would hold what of a checkpoint.
+// Ranks of a command.
 #include "host/cli/ranks_options.h"
 
 #include "backends/words.h"

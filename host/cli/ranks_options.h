@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// --ranks, --split and --ragged, shared by compare and run: layers over the processes that mpirun started, or over a
-// thread for each --device.
+// --ranks, --split and --ragged, shared by compare, run and bench: layers over the processes that mpirun started, or
+// over a thread for each --device.
 #pragma once
 
 #include "host/checkpoint/model.h"

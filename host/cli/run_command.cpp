@@ -35,10 +35,7 @@ class RunCommand final : public Command {
 
   ExitStatus run() override {
     const layer::ActivationSource& source = operands_.source();
-    if (source.made_up())
-      usage(
-          "there are no activations; give --input FILE:TENSOR or --input-q "
-          "FILE:VALUES,SCALES");
+    if (source.made_up()) usage("there are no activations; give --input FILE:TENSOR or --input-q FILE:VALUES,SCALES");
     ranks_.start();
     const checkpoint::Checkpoint checkpoint = ranks_.open([this] { return operands_.open_checkpoint(); });
     report::check_outputs({output_}, operands_.inputs(checkpoint));

@@ -63,12 +63,11 @@ ShapeOptions::ShapeOptions(CLI::App& app, const std::string& of_tokens, std::set
   add_number(app, "--tp-size", tp_size_, above_zero(), "tensor-parallel size of --model");
   add_value(app, "--checkpoint PATH", checkpoint_, "all quantised layers of a checkpoint");
   using Texts = std::vector<std::string>;
-  add_parsed<Texts>(app, "--m", rows_, "rows of A: a list, or a range FROM:TO:STEP or FROM:TO:*FACTOR",
+  add_parsed<Texts>(app, "--m LIST", rows_, "rows of A: a list, or a range FROM:TO:STEP or FROM:TO:*FACTOR",
                     [](const Texts& texts) {
                       const auto sizes = parse_sizes("--m", texts);
                       return std::set<std::int64_t>(sizes.begin(), sizes.end());
-                    })
-      ->option_text("LIST");
+                    });
   add_block(app, "--block", block_, "weight block (default: 128x128; of --checkpoint: its own)");
   add_block(app, "--x-block", x_block_,
             "block of the activations' scales (default: 1 x the width of a weight block)");
@@ -78,12 +77,11 @@ ShapeOptions::ShapeOptions(CLI::App& app, const std::string& of_tokens, std::set
   add_out_dtype(app, out_);
   add_dtype(app, "--scale-dtype", scale_, {DType::f32, DType::f16, DType::bf16},
             "type of the weights' scales: f32, f16, bf16");
-  add_parsed<Texts>(app, "--tokens", tokens_,
+  add_parsed<Texts>(app, "--tokens LIST", tokens_,
                     fmt::format("{} with so many tokens, in place of single\nproducts: a list, or a range as of --m. "
                                 "Models: {}",
                                 of_tokens, fmt::join(tuning::models_of_experts(), ", ")),
-                    [](const Texts& texts) { return parse_sizes("--tokens", texts); })
-      ->option_text("LIST");
+                    [](const Texts& texts) { return parse_sizes("--tokens", texts); });
   app.add_option("--experts", experts_, "with --tokens: number of experts (default: the model's)")
       ->check(CLI::Range(1, 65536));
 }
@@ -101,11 +99,7 @@ layer::ExpertsForm ShapeOptions::experts() const {
   refuse_options(app_, "--tokens is about the layers of experts of --model, as they are there; leave {} out",
                  {"--shape", "--n", "--k", "--checkpoint", "--m", "--block", "--x-block", "--x-dtype", "--w-dtype",
                   "--out-dtype", "--scale-dtype"});
-  try {
-    return tuning::experts_of(model_, tp_size_, experts_);
-  } catch (const std::invalid_argument& error) {
-    usage("--model: {}", error.what());
-  }
+  return or_usage("--model", [&] { return tuning::experts_of(model_, tp_size_, experts_); });
 }
 
 void ShapeOptions::check_unused(const std::string& why) const {
@@ -114,16 +108,13 @@ void ShapeOptions::check_unused(const std::string& why) const {
       {"--tp-size", "--m", "--block", "--x-block", "--x-dtype", "--w-dtype", "--out-dtype", "--scale-dtype"});
 }
 
-/// Options that are about one way of naming weights, without it.
-void ShapeOptions::check_used() const {
-  if (model_.empty()) refuse_options(app_, "{} divides the layers of --model; leave it out", {"--tp-size"});
-  if (!shapes_.empty() || !n_.empty() || !model_.empty()) return;
-  refuse_options(app_, "a checkpoint's weights have types of their own; leave {} out",
-                 {"--w-dtype", "--scale-dtype"});
-}
-
 Measured ShapeOptions::layers() const {
-  if (given()) check_used();
+  if (given() && model_.empty()) {
+    refuse_options(app_, "{} divides the layers of --model; leave it out", {"--tp-size"});
+    if (shapes_.empty() && n_.empty())
+      refuse_options(app_, "a checkpoint's weights have types of their own; leave {} out",
+                     {"--w-dtype", "--scale-dtype"});
+  }
   Measured all;
   const auto add = [&](const std::string& name, std::int64_t n, std::int64_t k) {
     add_once(all.layers, name, problem(n, k));
@@ -135,15 +126,13 @@ Measured ShapeOptions::layers() const {
   }
   if (n_.size() != k_.size()) usage("--n and --k come in pairs; there are {} and {}", n_.size(), k_.size());
   for (std::size_t i = 0; i < n_.size(); ++i) add(fmt::format("{}x{}", n_[i], k_[i]), n_[i], k_[i]);
-  try {
-    if (!model_.empty()) {
-      const bool file = model_.ends_with(".json");
-      if (file) all.inputs.emplace_back(model_);
-      const tuning::ModelConfig model = file ? tuning::read_model_config(model_) : tuning::known_model(model_);
-      for (const tuning::LayerShape& shape : tuning::layers_of(model, tp_size_)) add(shape.layer, shape.n, shape.k);
-    }
-  } catch (const std::invalid_argument& error) {
-    usage("--model: {}", error.what());
+  if (!model_.empty()) {
+    const bool file = model_.ends_with(".json");
+    if (file) all.inputs.emplace_back(model_);
+    const auto shapes = or_usage("--model", [&] {
+      return tuning::layers_of(file ? tuning::read_model_config(model_) : tuning::known_model(model_), tp_size_);
+    });
+    for (const tuning::LayerShape& shape : shapes) add(shape.layer, shape.n, shape.k);
   }
   if (!checkpoint_.empty()) {
     Measured more =

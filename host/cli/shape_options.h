@@ -51,7 +51,6 @@ class ShapeOptions {
 
  private:
   report::Problem problem(std::int64_t n, std::int64_t k) const;
-  void check_used() const;
 
   const CLI::App& app_;
   std::vector<std::string> shapes_;

@@ -14,7 +14,6 @@
 #include "host/layer/synthetic.h"
 #include "host/report/file.h"
 #include "host/report/json.h"
-#include "host/report/table.h"
 #include "host/report/units.h"
 #include "host/tuning/product.h"
 #include "host/tuning/search.h"
@@ -29,15 +28,7 @@ void interrupt(int) { interrupted = 1; }
 
 double seconds_now() { return report::now_ns() * 1e-9; }
 
-std::string time_text(double ns) { return ns > 0 ? report::human_text(ns, Kind::time) : "-"; }
-
-std::string line(const report::Problem& p, const std::string& verdict, double ns, double thumb_ns,
-                 const std::string& counts, const std::string& configuration) {
-  return fmt::format("{:>6} {:>6} {:>6}  {:<8} {:>10} {:>10} {:>6}  {:<22} {}\n", p.m, p.n, p.k, verdict,
-                     time_text(ns), time_text(thumb_ns),
-                     ns > 0 && thumb_ns > 0 ? fmt::format("{:.2f}", thumb_ns / ns) : "-", counts,
-                     configuration + (p.matrices > 0 ? fmt::format(" ({} matrices)", p.matrices) : ""));
-}
+std::string time_text(double ns) { return ns > 0 ? report::human_time(ns) : "-"; }
 
 json::object row_of(const report::Problem& p, const char* verdict) {
   return {{"verdict", verdict}, {"m", p.m}, {"n", p.n}, {"k", p.k}, {"problem", report::to_line(p)}};
@@ -54,8 +45,8 @@ class TuneReport {
   explicit TuneReport(ProgressLine& line) : line_(line) {}
 
   void heading() const {
-    line_.print(fmt::format("{:>6} {:>6} {:>6}  {:<8} {:>10} {:>10} {:>6}  {:<22} {}\n", "M", "N", "K", "", "time",
-                            "thumb", "ratio", "tried/dropped/wrong", "configuration"));
+    line_.say("{:>6} {:>6} {:>6}  {:<8} {:>10} {:>10} {:>6}  {:<22} {}\n", "M", "N", "K", "", "time", "thumb",
+              "ratio", "tried/dropped/wrong", "configuration");
   }
 
   /// A search came to its end, with or without a winner.
@@ -77,56 +68,46 @@ class TuneReport {
     }
     const std::string counts = fmt::format("{}/{}/{}{}", found.trials.size(), dropped_count, wrong,
                                            failed == 0 ? "" : fmt::format(" ({} failed)", failed));
-    const char* const verdict = !found.any ? "none" : found.beats_rule_of_thumb ? "tuned" : "kept";
-    if (found.any) {
-      line_.print(line(problem, verdict, found.time.median, thumb, counts, to_text(found.winner)));
-      if (thumb > 0) ratios_.push_back(thumb / found.time.median);
-    } else {
-      ++without_answer_;
-      std::string why = "nothing was tried";
-      for (const tuning::Trial& trial : found.trials)
-        if (!trial.why.empty())
-          why = fmt::format("{}: {}: {}", to_text(trial.configuration), name_of(trial.outcome), trial.why);
-      line_.print(line(problem, verdict, 0, 0, counts, why));
-    }
-
-    for (const tuning::Trial& trial : found.trials)
+    std::string why = "nothing was tried";
+    for (const tuning::Trial& trial : found.trials) {
+      if (!trial.why.empty())
+        why = fmt::format("{}: {}: {}", to_text(trial.configuration), name_of(trial.outcome), trial.why);
       trials.push_back({{"configuration", to_text(trial.configuration)},
                         {"outcome", name_of(trial.outcome)},
                         {"time_ns", trial.time_ns},
                         {"why", trial.why}});
-    json::object row = row_of(problem, verdict);
-    row.insert({{"variant", or_null(found.any, found.winner.variant)},
-                {"options", or_null(found.any, options_of(found.winner))},
-                {"accuracy_class", or_null(found.any, numerics::name_of(found.winner.accuracy))},
-                {"time_ns", or_null(found.any, found.time.median)},
-                {"spread", or_null(found.any, found.time.spread())},
-                {"time_kind", or_null(found.any, layer::time_kind_name(found.time_kind))},
-                {"checked", found.any},
-                {"rule_of_thumb", to_text(found.rule_of_thumb)},
-                {"rule_of_thumb_ns", or_null(thumb > 0, thumb)},
-                {"rule_of_thumb_spread", or_null(thumb > 0, found.rule_of_thumb_time.spread())},
-                {"tried", found.trials.size()},
-                {"wrong", wrong},
-                {"failed", failed},
-                {"slow", found.count(tuning::Outcome::slow)},
-                {"skipped", found.skipped},
-                {"out_of_time", found.out_of_time},
-                {"seconds", found.seconds},
-                {"dropped", std::move(dropped)},
-                {"trials", std::move(trials)}});
-    rows_.push_back(std::move(row));
+    }
+    if (!found.any) ++without_answer_;
+    add(problem,
+        !found.any                  ? "none"
+        : found.beats_rule_of_thumb ? "tuned"
+                                    : "kept",
+        {{"variant", or_null(found.any, found.winner.variant)},
+         {"options", or_null(found.any, options_of(found.winner))},
+         {"accuracy_class", or_null(found.any, numerics::name_of(found.winner.accuracy))},
+         {"time_ns", or_null(found.any, found.time.median)},
+         {"spread", or_null(found.any, found.time.spread())},
+         {"time_kind", or_null(found.any, layer::time_kind_name(found.time_kind))},
+         {"checked", found.any},
+         {"rule_of_thumb", to_text(found.rule_of_thumb)},
+         {"rule_of_thumb_ns", or_null(thumb > 0, thumb)},
+         {"rule_of_thumb_spread", or_null(thumb > 0, found.rule_of_thumb_time.spread())},
+         {"tried", found.trials.size()},
+         {"wrong", wrong},
+         {"failed", failed},
+         {"slow", found.count(tuning::Outcome::slow)},
+         {"skipped", found.skipped},
+         {"out_of_time", found.out_of_time},
+         {"seconds", found.seconds},
+         {"dropped", std::move(dropped)},
+         {"trials", std::move(trials)}},
+        counts, found.any ? to_text(found.winner) : why);
   }
 
   /// The folder's table has the answer already: our member of its entry.
   void known(const report::Problem& problem, const json::object& member) {
     ++known_;
-    const double ns = number_in(member, "time_ns"), thumb = number_in(member, "rule_of_thumb_ns");
-    line_.print(line(problem, "known", ns, thumb, "-", to_text(tuning::configuration_of(member))));
-    if (ns > 0 && thumb > 0) ratios_.push_back(thumb / ns);
-    json::object row = row_of(problem, "known");
-    for (const auto& field : member) row[field.key()] = field.value();
-    rows_.push_back(std::move(row));
+    add(problem, "known", member, "-", to_text(tuning::configuration_of(member)));
   }
 
   /// There was no time for it.
@@ -173,6 +154,20 @@ class TuneReport {
   bool all_right() const noexcept { return without_answer_ == 0; }
 
  private:
+  /// Prints the line of a problem whose row has `members`, and keeps the row.
+  void add(const report::Problem& p, const char* verdict, const json::object& members, const std::string& counts,
+           const std::string& configuration) {
+    const double ns = number_in(members, "time_ns"), thumb = number_in(members, "rule_of_thumb_ns");
+    const double ratio = ns > 0 && thumb > 0 ? thumb / ns : 0;
+    if (ratio > 0) ratios_.push_back(ratio);
+    line_.say("{:>6} {:>6} {:>6}  {:<8} {:>10} {:>10} {:>6}  {:<22} {}\n", p.m, p.n, p.k, verdict, time_text(ns),
+              time_text(thumb), ratio > 0 ? fmt::format("{:.2f}", ratio) : "-", counts,
+              configuration + (p.matrices > 0 ? fmt::format(" ({} matrices)", p.matrices) : ""));
+    json::object row = row_of(p, verdict);
+    for (const auto& member : members) row[member.key()] = member.value();
+    rows_.push_back(std::move(row));
+  }
+
   ProgressLine& line_;
   json::array rows_;
   std::vector<double> ratios_;  ///< Rule of thumb over tuned, of what was searched now or before.
@@ -324,7 +319,11 @@ class TuneCommand final : public Command {
     settings.rotate_bytes = rotate_mib_ << 20;
     settings.starts = winners_.starts_for(problem.m);
     settings.stop = [] { return interrupted != 0; };
-    settings.progress = [&](const tuning::Progress& progress) { show(problem, progress); };
+    settings.progress = [&](const tuning::Progress& progress) {
+      line_.show((seconds_now() - start_) / budget_,
+                 fmt::format("{}/{}  {}x{}x{}  {}: {} tried, best {}", next_ + 1, todo_.size(), problem.m, problem.n,
+                             problem.k, progress.stage, progress.tried, time_text(progress.best_ns)));
+    };
     const tuning::Found found = tuning::search(device_, problem, operands, expected, space, pool_, settings);
     first_trial_seconds_ = std::max(first_trial_seconds_, found.first_trial_seconds);
     if (found.stopped) return report.not_reached(problem);  // half a search is none
@@ -348,18 +347,11 @@ class TuneCommand final : public Command {
     }
   }
 
-  void show(const report::Problem& problem, const tuning::Progress& progress) {
-    line_.show((seconds_now() - start_) / budget_,
-               fmt::format("{}/{}  {}x{}x{}  {}: {} tried, best {}", next_ + 1, todo_.size(), problem.m, problem.n,
-                           problem.k, progress.stage, progress.tried,
-                           progress.best_ns > 0 ? report::human_text(progress.best_ns, Kind::time) : "-"));
-  }
-
   ShapeOptions shapes_{*this,
                        "the products of --model's layers of experts",
                        {1, 2, 4, 8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 1536, 2048, 3072, 4096}};
   std::string uri_, folder_ = "off", accuracy_ = "f32", json_;
-  KeyValues backend_options_;
+  Options backend_options_;
   double budget_ = 600;
   bool redo_ = false;
   std::uint64_t rotate_mib_ = 256, seed_ = 1;

@@ -9,9 +9,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <cstdio>
+#include <fstream>
+#include <iterator>
 #include <random>
 #include <system_error>
 #include <utility>
@@ -36,7 +37,6 @@ class Descriptor {
  public:
   Descriptor() = default;
   explicit Descriptor(int number) : number_(number) {}
-  Descriptor(Descriptor&& other) noexcept : number_(std::exchange(other.number_, -1)) {}
   Descriptor& operator=(Descriptor&& other) noexcept {
     std::swap(number_, other.number_);
     return *this;
@@ -54,8 +54,9 @@ class Descriptor {
   int number_ = -1;
 };
 
-/// Writes all of `bytes`; from `offset` on where that is not negative. Waits where the other side is not ready.
-int write_all(int file, std::string_view bytes, off_t offset) {
+/// Writes all of `bytes` to the open file of `path`; from `offset` on where that is not negative. Waits where the
+/// other side is not ready.
+void write_all(const fs::path& path, int file, std::string_view bytes, off_t offset = -1) {
   while (!bytes.empty()) {
     const ssize_t done =
         offset < 0 ? ::write(file, bytes.data(), bytes.size()) : ::pwrite(file, bytes.data(), bytes.size(), offset);
@@ -63,13 +64,12 @@ int write_all(int file, std::string_view bytes, off_t offset) {
       pollfd ready{file, POLLOUT, 0};
       ::poll(&ready, 1, -1);
     } else if (done < 0 && errno != EINTR) {
-      return errno;
+      fail(path, errno);
     } else if (done >= 0) {
       bytes.remove_prefix(static_cast<std::size_t>(done));
       if (offset >= 0) offset += done;
     }
   }
-  return 0;
 }
 
 bool in_proc(const fs::path& path) {
@@ -153,7 +153,7 @@ struct OutputFile::State {
     std::random_device random;
     for (int attempt = 0; attempt < 16 && !file; ++attempt) {
       const fs::path path = target.path.parent_path() / fmt::format("{}.{:08x}.partial", name, random());
-      file = Descriptor(::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666));
+      file = Descriptor(::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666));
       if (file) {
         aside = path;
       } else if (errno != EEXIST) {
@@ -179,38 +179,25 @@ struct OutputFile::State {
     if (::fsync(file.get()) != 0 && errno != EINVAL && errno != ENOSYS) fail(named, errno);
     if (::rename(aside.c_str(), target.path.c_str()) != 0) {
       if (errno != EBUSY || !target.there) fail(named, errno);  // EBUSY: a mount point
-      read_back();
+      gathered.resize(fs::file_size(aside));
+      std::ifstream written(aside, std::ios::binary);
+      if (!written.read(gathered.data(), std::ssize(gathered))) fail(named, EIO);
       return write_through();
     }
     aside.clear();
     if (const int code = file.close(); code != 0) fail(named, code);
   }
 
-  void read_back() {
-    std::array<char, 1 << 16> part;
-    for (off_t at = 0;;) {
-      const ssize_t done = ::pread(file.get(), part.data(), part.size(), at);
-      if (done < 0 && errno == EINTR) continue;
-      if (done < 0) fail(named, errno);
-      if (done == 0) return;
-      gathered.append(part.data(), static_cast<std::size_t>(done));
-      at += done;
-    }
-  }
-
   void write_through() {
-    int code = 0;
     if (target.stream >= 0) {
       if (target.stream == STDOUT_FILENO && std::fflush(stdout) != 0) fail(named, errno);
-      code = write_all(target.stream, gathered, -1);
-    } else {
-      Descriptor open(
-          ::open(target.path.c_str(), O_WRONLY | O_CLOEXEC | (S_ISREG(target.status.st_mode) ? O_TRUNC : 0)));
-      if (!open) fail(named, errno);
-      code = write_all(open.get(), gathered, -1);
-      if (const int closing = open.close(); code == 0) code = closing;
+      return write_all(named, target.stream, gathered);
     }
-    if (code != 0) fail(named, code);
+    Descriptor open(
+        ::open(target.path.c_str(), O_WRONLY | O_CLOEXEC | (S_ISREG(target.status.st_mode) ? O_TRUNC : 0)));
+    if (!open) fail(named, errno);
+    write_all(named, open.get(), gathered);
+    if (const int code = open.close(); code != 0) fail(named, code);
   }
 
   fs::path named;
@@ -225,11 +212,7 @@ OutputFile::~OutputFile() = default;
 
 void OutputFile::write_at(std::uint64_t offset, std::string_view bytes) {
   State& state = *state_;
-  if (state.file) {
-    if (const int code = write_all(state.file.get(), bytes, static_cast<off_t>(offset)); code != 0)
-      fail(state.named, code);
-    return;
-  }
+  if (state.file) return write_all(state.named, state.file.get(), bytes, static_cast<off_t>(offset));
   state.gathered.resize(std::max<std::size_t>(state.gathered.size(), offset + bytes.size()));
   std::copy(bytes.begin(), bytes.end(), state.gathered.begin() + static_cast<std::ptrdiff_t>(offset));
 }

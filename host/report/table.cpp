@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <boost/algorithm/string/replace.hpp>
 #include <cstdlib>
+#include <numeric>
 #include <stdexcept>
 
 #include "backends/words.h"
@@ -18,9 +19,6 @@
 
 namespace ironcl::report {
 namespace {
-
-/// In front of the rows of a group.
-constexpr std::string_view kIndent = "  ";
 
 /// Characters of UTF-8 text: bytes that do not continue one.
 std::size_t characters(std::string_view text) {
@@ -66,33 +64,6 @@ std::string records(const Shown& shown) {
   return text;
 }
 
-/// Characters of a line with the columns from `first` on.
-std::size_t total_width(const std::vector<std::size_t>& widths, std::size_t first) {
-  std::size_t total = 0;
-  for (std::size_t i = first; i < widths.size(); ++i) total += widths[i] + (i > first ? 2 : 0);
-  return total;
-}
-
-/// The cells from `first` on.
-std::string row_line(const std::vector<Column>& columns, const std::vector<std::string>& cells,
-                     const std::vector<std::size_t>& widths, std::size_t first) {
-  std::string line(first == 0 ? "" : kIndent);
-  for (std::size_t i = first; i < cells.size(); ++i)
-    line += padded(cells[i], widths[i], columns[i].kind == Kind::text) + "  ";
-  line.erase(line.find_last_not_of(' ') + 1);
-  return line + "\n";
-}
-
-std::string heading_lines(const std::vector<Column>& columns, const std::vector<std::size_t>& widths,
-                          std::size_t first) {
-  std::vector<std::string> headings, rules;
-  for (std::size_t i = 0; i < widths.size(); ++i) {
-    headings.push_back(columns[i].heading);
-    rules.emplace_back(widths[i], '-');
-  }
-  return row_line(columns, headings, widths, first) + row_line(columns, rules, widths, first);
-}
-
 std::string csv_text(const Cell& cell) {
   if (cell.is_null()) return {};
   if (const auto* number = cell.if_double()) return exact_number(*number);
@@ -126,31 +97,43 @@ std::string human_text(const Cell& cell, Kind kind) {
 }
 
 std::string to_text(const Table& table, std::size_t width) {
-  const Shown shown(table);
-  if (width != 0 && total_width(shown.widths, 0) > width) return records(shown);
-  std::string text = heading_lines(shown.columns, shown.widths, 0);
-  for (const auto& row : shown.rows) text += row_line(shown.columns, row, shown.widths, 0);
-  return text;
+  const GroupedText text(table, width, false);
+  return text.heading() + text.rows(table);
 }
 
-GroupedText::GroupedText(const Table& sample, std::size_t width) {
+GroupedText::GroupedText(const Table& sample, std::size_t width, bool groups) : groups_(groups) {
   const Shown shown(sample);
   columns_ = shown.columns;
   widths_ = shown.widths;
-  blocks_ = width != 0 && kIndent.size() + total_width(widths_, 1) > width;
+  // Two blanks behind each column but the last; in front of the rows of a group they are in place of the first
+  // column.
+  const std::size_t all = std::accumulate(widths_.begin(), widths_.end(), 2 * widths_.size());
+  blocks_ = width != 0 && all - (groups ? widths_.front() : 0) > width + 2;
 }
 
-std::string GroupedText::heading() const { return blocks_ ? std::string() : heading_lines(columns_, widths_, 1); }
+std::string GroupedText::line(const std::vector<std::string>& cells) const {
+  std::string line(groups_ ? "  " : "");
+  for (std::size_t i = groups_ ? 1 : 0; i < cells.size(); ++i)
+    line += padded(cells[i], widths_[i], columns_[i].kind == Kind::text) + "  ";
+  line.erase(line.find_last_not_of(' ') + 1);
+  return line + "\n";
+}
+
+std::string GroupedText::heading() const {
+  if (blocks_) return {};
+  const auto rule = [](std::size_t width) { return std::string(width, '-'); };
+  return line(words::each(columns_, &Column::heading)) + line(words::each(widths_, rule));
+}
 
 std::string GroupedText::rows(const Table& table) const {
   const Shown shown(table);
-  if (blocks_) return records(shown) + "\n";
+  if (blocks_) return records(shown) + (groups_ ? "\n" : "");
   std::string text;
   const std::string* group = nullptr;
   for (const auto& row : shown.rows) {
-    if (group == nullptr || *group != row[0]) text += row[0] + "\n";
+    if (groups_ && (group == nullptr || *group != row[0])) text += row[0] + "\n";
     group = &row[0];
-    text += row_line(columns_, row, widths_, 1);
+    text += line(row);
   }
   return text;
 }

@@ -72,10 +72,10 @@ std::string to_text(const Table& table, std::size_t width = 0);
 
 /// The same with the first column as headings, in pieces, for rows that come one after another: rows that share it
 /// stand indented below it, under one set of columns, which are as wide as the cells of `sample`, which are as wide
-/// as those to come are likely to be. A wider cell makes its own line longer.
+/// as those to come are likely to be. A wider cell makes its own line longer. Without `groups`, as to_text() has it.
 class GroupedText {
  public:
-  explicit GroupedText(const Table& sample, std::size_t width = 0);
+  explicit GroupedText(const Table& sample, std::size_t width = 0, bool groups = true);
 
   /// The headings with their rule; empty where rows are blocks of lines.
   std::string heading() const;
@@ -83,9 +83,11 @@ class GroupedText {
   std::string rows(const Table& table) const;
 
  private:
+  std::string line(const std::vector<std::string>& cells) const;
+
   std::vector<Column> columns_;
   std::vector<std::size_t> widths_;
-  bool blocks_ = false;  ///< Rows are blocks of lines, since columns would be too wide.
+  bool groups_, blocks_ = false;  ///< blocks_: rows are blocks of lines, since columns would be too wide.
 };
 
 /// A Markdown table; bars inside cells are escaped.

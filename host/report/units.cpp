@@ -36,16 +36,10 @@ std::string human_time(double nanoseconds) { return scaled<4>(nanoseconds, 1000,
 
 std::string human_bytes(double bytes) { return scaled<5>(bytes, 1024, {"B", "KiB", "MiB", "GiB", "TiB"}); }
 
-std::string human_number(double value) {
-  if (!std::isfinite(value)) return exact_number(value);
-  return fmt::format("{:.3g}", value);
-}
+// fmt gives a NaN its sign.
+std::string human_number(double value) { return std::isnan(value) ? "nan" : fmt::format("{:.3g}", value); }
 
-std::string exact_number(double value) {
-  if (std::isnan(value)) return "nan";
-  if (std::isinf(value)) return value > 0 ? "inf" : "-inf";
-  return fmt::format("{}", value);
-}
+std::string exact_number(double value) { return std::isnan(value) ? "nan" : fmt::format("{}", value); }
 
 std::string counted(std::size_t count, std::string_view word) {
   return fmt::format("{} {}{}", count, word, count == 1 ? "" : "s");

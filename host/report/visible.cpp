@@ -59,7 +59,7 @@ std::string replaced(std::string_view text, Hidden hidden, Invalid invalid) {
     if (!valid) {
       out += invalid(static_cast<unsigned char>(text[0]));
     } else if (is_hidden(code)) {
-      out += hidden(code, text);
+      out += hidden(code);
     } else {
       out += text.substr(0, size);
     }
@@ -72,22 +72,16 @@ std::string escaped_byte(unsigned char byte) { return fmt::format("\\x{:02x}", b
 
 }  // namespace
 
-std::string visible(std::string_view text) {
-  return replaced(
-      text, [](std::uint32_t code, std::string_view) { return escaped(code); }, escaped_byte);
-}
+std::string visible(std::string_view text) { return replaced(text, escaped, escaped_byte); }
 
 std::string visible_lines(std::string_view text) {
-  const auto hidden = [](std::uint32_t code, std::string_view rest) -> std::string {
-    if (code == '\n') return "\n";
-    if (rest.starts_with("\r\n")) return {};  // the line break of CSV
-    return escaped(code);
-  };
-  return replaced(text, hidden, escaped_byte);
+  const auto hidden = [](std::uint32_t code) { return code == '\n' ? "\n" : escaped(code); };
+  const std::string lines = boost::algorithm::replace_all_copy(std::string(text), "\r\n", "\n");  // CSV's line break
+  return replaced(lines, hidden, escaped_byte);
 }
 
 std::string visible_json(std::string_view json) {
-  const auto hidden = [](std::uint32_t code, std::string_view) -> std::string {
+  const auto hidden = [](std::uint32_t code) -> std::string {
     if (code < 0x20) return std::string(1, static_cast<char>(code));  // layout; inside strings JSON has none
     if (code < 0x10000) return fmt::format("\\u{:04x}", code);
     return fmt::format("\\u{:04x}\\u{:04x}", 0xd800 + ((code - 0x10000) >> 10), 0xdc00 + ((code - 0x10000) & 0x3ff));

@@ -1,8 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "host/tuning/ceilings.h"
 
-#include "host/tuning/answer.h"
-
 namespace ironcl::tuning {
 
 Ceilings ceilings_of(const Device& device) {

@@ -110,6 +110,11 @@ TEST(Inspect, BlockDecidesWhereTheShapesDoNot) {
   prints(ironcl_command({"inspect", path, "--block", "24"}, Plugins::none), 0, {"24x24"});
 }
 
+TEST(Inspect, RanksOfAFileWithoutLayersHoldNothing) {
+  prints(ironcl_command({"inspect", data_file("casts.safetensors"), "--ranks", "2"}, Plugins::none), 0,
+         {"weights and scales", "1                 0 B"});
+}
+
 TEST(Inspect, LayerOfExpertsIsOneLine) {
   const Outcome outcome = prints(ironcl_command({"inspect", data_file("experts/deepseek-v3")}, Plugins::none), 0,
                                  {"sigmoid + bias, 2 of 4 groups, normalised, x2.5"});
