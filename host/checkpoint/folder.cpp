@@ -6,7 +6,6 @@
 
 #include "host/checkpoint/json_input.h"
 #include "host/checkpoint/names.h"
-#include "host/checkpoint/safetensors_header.h"
 
 namespace ironcl::checkpoint {
 

@@ -3,7 +3,6 @@
 #include "host/checkpoint/safetensors.h"
 
 #include "host/checkpoint/matrix.h"
-#include "host/checkpoint/safetensors_header.h"
 #include "tests/checkpoint/support.h"
 
 namespace ironcl::checkpoint {
@@ -216,7 +215,8 @@ TEST(Safetensors, EveryTruncationIsAnError) {
                      {{"weight_block", "128"}}));
   for (std::size_t size = 0; size < good.size(); ++size) {
     const std::vector<char> exact(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
-    EXPECT_THROW(parse_safetensors({reinterpret_cast<const std::byte*>(exact.data()), size}, "cut"), Error) << size;
+    FileInfo file{"cut", {}};
+    EXPECT_THROW(parse_safetensors({reinterpret_cast<const std::byte*>(exact.data()), size}, file), Error) << size;
   }
 }
 
