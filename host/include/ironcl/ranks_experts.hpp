@@ -54,7 +54,6 @@ class Experts {
     if (!wrong && (ids.size() != weights.size() || (!ids.empty() && ids.size() != slots)))
       wrong = {IRONCL_INVALID_ARGUMENT, 0,
                text_of(detail::rows_of(tokens), "; ids and weights are [m, ", info_.top_k, "] or absent")};
-    if (wrong) tokens = 0;
     std::string record = detail::rows_of(tokens);
     const auto compute = [&](Range, std::span<std::byte> to, const detail::Poll& poll) {
       ExpertsArgs args;
