@@ -71,12 +71,12 @@ TEST(Safetensors, ListsTypesItDoesNotComputeWith) {
 TEST(Safetensors, EveryComputedTypeHasOneFileTypeOfItsSize) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::e4m3fn, DType::e5m2, DType::e8m0, DType::i8,
                             DType::s32, DType::f64}) {
-    const FileDType* type = file_dtype_of(dtype);
+    const FileDType* type = find_file_dtype(numerics::file_name_of(dtype));
     ASSERT_NE(type, nullptr) << numerics::name_of(dtype);
     EXPECT_EQ(type->bits, 8 * numerics::size_of(dtype)) << type->name;
     EXPECT_EQ(find_file_dtype(type->name), type);
   }
-  EXPECT_EQ(file_dtype_of(DType::none), nullptr);
+  EXPECT_EQ(find_file_dtype(""), nullptr);
   EXPECT_EQ(find_file_dtype("F9"), nullptr);
 }
 
