@@ -448,9 +448,8 @@ class Linear {
   /// Collective. Reads and prepares this rank's part of the weights.
   Linear(Group& group, const Device& device, const Whole& whole, const Choices& choices)
       : group_(&group), choices_(choices), problem_(whole.problem) {
-    const bool row = choices.split == Split::row;
-    group.together(row ? "creating a row split" : "creating a column split",
-                   detail::record_of(row ? "row" : "column", whole.problem, choices), [&] {
+    group.together(row() ? "creating a row split" : "creating a column split",
+                   detail::record_of(row() ? "row" : "column", whole.problem, choices), [&] {
                      // Rows that share scales would be quantised differently in chunks.
                      if (choices.chunks > 1 && problem_.a_scale.dtype != IRONCL_DTYPE_NONE &&
                          problem_.a_scale.rows != 1 && whole.a_scale.empty())
@@ -462,10 +461,10 @@ class Linear {
                      shards_ = shard(whole.problem, group.size(), choices);
                      active_ = shards_.active();
                      queue_ = Queue(device);
-                     const bool partial = row && active_.size() > 1;
+                     const bool partial = row() && active_.size() > 1;
                      product_ = detail::Product(
                          device, queue_, whole, shards_.rows_of(group.rank()), shards_.cols_of(group.rank()),
-                         partial ? ironcl_dtype{IRONCL_F32} : problem_.d, !row || active_.front() == group.rank());
+                         partial ? ironcl_dtype{IRONCL_F32} : problem_.d, !row() || active_.front() == group.rank());
                    });
   }
 
@@ -609,15 +608,14 @@ class GatedMlp {
       down_ = detail::Product(device, queue_, down, {{0, down.problem.n}}, mine,
                               active_.size() > 1 ? ironcl_dtype{IRONCL_F32} : down.problem.d,
                               active_.front() == group.rank(), made.end - mine.end);
-      ActivateDesc desc;
-      desc.rows = down.problem.m;
-      desc.cols = made.size();
-      desc.x = desc.y = IRONCL_F32;
-      desc.activation = activation;
-      desc.limit = limit;
-      desc.scale = {};
-      activate_ = Activate(device, desc);
-      between_ = Buffer(device, bytes_of_elements(IRONCL_F32, desc.rows * desc.cols));
+      activate_ = Activate(device, {.rows = down.problem.m,
+                                    .cols = made.size(),
+                                    .x = IRONCL_F32,
+                                    .y = IRONCL_F32,
+                                    .activation = activation,
+                                    .limit = limit,
+                                    .scale = {}});
+      between_ = Buffer(device, bytes_of_elements(IRONCL_F32, down.problem.m * made.size()));
     });
   }
 

@@ -56,12 +56,9 @@ class Experts {
                text_of(detail::rows_of(tokens), "; ids and weights are [m, ", info_.top_k, "] or absent")};
     std::string record = detail::rows_of(tokens);
     const auto compute = [&](Range, std::span<std::byte> to, const detail::Poll& poll) {
-      ExpertsArgs args;
-      args.tokens = tokens;
-      args.x = x_.span(0, x.size());
+      ExpertsArgs args{.tokens = tokens, .x = x_.span(0, x.size()), .y = y_.span(0, to.size())};
       args.ids = ids_.span(0, slots * sizeof(std::int32_t));
       args.weights = weights_.span(0, args.ids.size);
-      args.y = y_.span(0, to.size());
       queue_.write(args.x, x);
       if (!ids.empty()) {
         args.routed = IRONCL_ROUTED_BY_CALLER;
