@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Scale tensors against the operands that they belong to.
 #include "host/checkpoint/block.h"
 
 #include <array>

@@ -103,18 +103,13 @@ constexpr std::array<std::string_view, 6> kIntegers = {"U8", "I16", "U16", "I32"
 }  // namespace
 
 std::optional<Recognised> recognise(const std::vector<Member>& members) {
-  const auto find = [&members](std::string_view leaf, std::string_view dtype) -> const Member* {
-    const auto at = std::ranges::find_if(members, [&](const Member& member) {
-      return member.leaf == leaf && (dtype.empty() || member.tensor->dtype_name == dtype);
-    });
-    return at == members.end() ? nullptr : &*at;
-  };
-  for (const Convention& one : kConventions)
-    for (const std::string_view leaf : one.leaves) {
-      const Member* member = find(leaf, one.dtype);
-      if (member != nullptr && (one.beside.empty() || find(one.beside, "") != nullptr))
-        return Recognised{member, one.why};
-    }
+  for (const Convention& one : kConventions) {
+    if (!one.beside.empty() && std::ranges::find(members, one.beside, &Member::leaf) == members.end()) continue;
+    for (const std::string_view leaf : one.leaves)
+      for (const Member& member : members)
+        if (member.leaf == leaf && (one.dtype.empty() || member.tensor->dtype_name == one.dtype))
+          return Recognised{&member, one.why};
+  }
   return std::nullopt;
 }
 

@@ -53,12 +53,15 @@ Tensor scale_of_row_amax(const Tensor& amax, std::int64_t n) {
   return f32_tensor(amax, {n}, scales);
 }
 
+void take_derived_scale(LinearLayer& layer, Tensor scale) {
+  layer.scale = std::move(scale);
+  layer.bytes += layer.scale.data.size();
+}
+
 /// Static W8A8 of msModelSlim, y = deq_scale (sum q code + quant_bias): weight scale deq_scale / input_scale and bias
 /// quant_bias deq_scale, both [N].
-struct StaticInt8 {
-  Tensor scale, bias;
-};
-StaticInt8 static_int8(const LayerParts& parts, std::int64_t n) {
+void take_static_int8(const LayerParts& parts, LinearLayer& layer) {
+  const std::int64_t n = layer.n;
   const Tensor& product = need(parts.product_scale, parts, "deq_scale");
   const Tensor& input = need(parts.input_scale, parts, "input_scale");
   const Tensor& added = need(parts.integer_bias, parts, "quant_bias");
@@ -77,7 +80,8 @@ StaticInt8 static_int8(const LayerParts& parts, std::int64_t n) {
     scales.push_back(static_cast<float>(deq / in));
     biases.push_back(static_cast<float>(deq * added.element<std::int32_t>(i)));
   }
-  return {f32_tensor(product, {n}, scales), f32_tensor(added, {n}, biases)};
+  layer.bias = f32_tensor(added, {n}, biases);
+  take_derived_scale(layer, f32_tensor(product, {n}, scales));
 }
 
 /// compressed-tensors' weight_packed I32 [N, ceil(K / 4)] as I8 [N, K], in place: a row takes 4 ceil(K / 4) bytes of
@@ -93,7 +97,7 @@ Tensor unpacked_shape(const LayerParts& parts) {
   Tensor weight = parts.weight;
   expect_dtype(weight, weight.dtype_name == "I32", "I32 of four codes each");
   const std::int64_t n = size(0), k = size(1);
-  if (n < 1 || k < 1 || weight.shape != std::vector{n, k / 4 + (k % 4 != 0 ? 1 : 0)})
+  if (n < 1 || k < 1 || weight.shape != std::vector{n, numerics::ceil_div(k, 4)})
     throw Error(ErrorKind::shape, weight,
                 "is {}, expected [N, ceil(K / 4)] of the weight_shape [{}, {}]; the file is damaged or packs other "
                 "bits than 8",
@@ -118,8 +122,8 @@ void take_four_bits(const LayerParts& parts, LinearLayer& layer) {
     expect_dtype(scale, scale.dtype_name == "U8" || scale.dtype == DType::e8m0,
                  "exponents of MXFP4 (U8, F8_E8M0) or scales of NVFP4 (F8_E4M3)");
   // Source: cuBLAS, block scaling factors layout; kernels of ComfyUI, LightX2V and torchao take them so.
-  const auto up = [](std::int64_t size, std::int64_t step) { return (size + step - 1) / step * step; };
-  if (scale.shape != std::vector{n, groups} && scale.elements() == up(n, 128) * up(groups, 4))
+  if (scale.shape != std::vector{n, groups} &&
+      scale.elements() == numerics::round_up(n, 128) * numerics::round_up(groups, 4))
     throw Error(ErrorKind::unsupported, scale,
                 "is {}, which are the scales of [{}, {}] in tiles of 128x4 (swizzled, as cuBLAS takes them), which "
                 "are not read; export with linear scales",
@@ -137,11 +141,6 @@ void take_four_bits(const LayerParts& parts, LinearLayer& layer) {
     throw Error(ErrorKind::value, global, "is {}, expected a finite scale above 0", value);
   layer.global = divides ? 1 / value : value;
   layer.bytes += global.data.size();
-}
-
-void take_derived_scale(LinearLayer& layer, Tensor scale) {
-  layer.scale = std::move(scale);
-  layer.bytes += layer.scale.data.size();
 }
 
 bool all_zero(const Tensor& tensor) {
@@ -173,7 +172,6 @@ Tensor decoded(const Tensor& tensor) {
 }
 
 void derive(const LayerParts& parts, LinearLayer& layer) {
-  const QuantizationGroup* group = parts.group;
   if (parts.global && !has_four_bits(parts))
     throw Error(ErrorKind::unsupported, *parts.global, std::string(refused_leaf("weight_scale_2")));
   if (has_four_bits(parts)) {
@@ -187,12 +185,8 @@ void derive(const LayerParts& parts, LinearLayer& layer) {
   if (parts.layout && !all_zero(*parts.layout))
     throw Error(ErrorKind::unsupported, *parts.layout,
                 "is not 0: the codes lie in another order than rows (bitsandbytes), which is not read");
-  if (group != nullptr && group->static_int8) {
-    auto [scale, bias] = static_int8(parts, layer.n);
-    layer.bias = bias;
-    return take_derived_scale(layer, std::move(scale));
-  }
-  if ((parts.product_scale || parts.integer_bias) && (group == nullptr || !group->offsets))
+  if (parts.said().static_int8) return take_static_int8(parts, layer);
+  if ((parts.product_scale || parts.integer_bias) && !parts.said().offsets)
     throw Error(ErrorKind::unsupported, layer.weight,
                 "is of Ascend's msModelSlim (deq_scale, quant_bias), and no quant_model_description.json beside it "
                 "says of which type; fetch that file");
@@ -210,7 +204,7 @@ const Tensor* find_zero_points(const LayerParts& parts) {
   const Tensor* found = nullptr;
   for (const Tensor& zeros : parts.zero_points) {
     const auto fail = [&zeros](const char* why) { throw Error(ErrorKind::unsupported, zeros, why); };
-    if (zeros.name.ends_with("_offset") && (parts.group == nullptr || !parts.group->offsets))
+    if (zeros.name.ends_with("_offset") && !parts.said().offsets)
       fail(
           "is of Ascend's msModelSlim, and no quant_model_description.json beside it says of which type the layer "
           "is; fetch that file");
@@ -226,7 +220,7 @@ const Tensor* find_zero_points(const LayerParts& parts) {
 
 void take_zero_points(const LayerParts& parts, const Tensor* zero_points, LinearLayer& layer) {
   if (zero_points == nullptr) {
-    if (parts.group != nullptr && parts.group->asymmetric && parts.zero_points.empty())
+    if (parts.said().asymmetric && parts.zero_points.empty())
       throw Error(ErrorKind::not_found, layer.weight.file(), parts.name + ".weight_zero_point",
                   "is missing: the config says that the weights are not symmetric; is a shard missing?");
     return;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// The one exception of host/checkpoint.
 #include "host/checkpoint/error.h"
 
 #include <array>

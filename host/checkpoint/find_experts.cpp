@@ -4,7 +4,6 @@
 
 #include "backends/words.h"
 #include "host/checkpoint/block.h"
-#include "host/checkpoint/names.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -24,16 +23,9 @@ template <class... Args>
   throw Error(ErrorKind::unsupported, layer.weight, fmt::format(why, std::forward<Args>(args)...));
 }
 
-/// The matrices of one expert.
-struct Found {
-  std::array<std::optional<std::size_t>, 4> by_role;
-  std::optional<std::size_t>& operator[](Role role) { return by_role[static_cast<std::size_t>(role)]; }
-  const std::optional<std::size_t>& operator[](Role role) const { return by_role[static_cast<std::size_t>(role)]; }
-};
-
 struct Module {
   std::string name;
-  std::unordered_map<std::int64_t, Found> experts;
+  std::unordered_map<std::int64_t, std::map<Role, std::size_t>> experts;  ///< Each expert's matrices.
   bool mixtral_names = false;
 };
 
@@ -47,8 +39,7 @@ class ExpertsBuilder {
   ExpertsLayer build() {
     layer_.name = module_.name;
     for (const auto& [expert, found] : module_.experts)
-      for (const auto& index : found.by_role)
-        if (index) layer_.bytes += layers_[*index].bytes;
+      for (const auto& [role, index] : found) layer_.bytes += layers_[index].bytes;
     note_problem(layer_.problem, [this] { fill(); });
     return std::move(layer_);
   }
@@ -85,9 +76,10 @@ class ExpertsBuilder {
 
   void take_any_shape() {
     for (const auto& [expert, found] : module_.experts) {
-      if (!found[Role::down] || layers_[*found[Role::down]].n == 0) continue;
-      layer_.hidden = layers_[*found[Role::down]].n;
-      layer_.width = layers_[*found[Role::down]].k;
+      const auto down = found.find(Role::down);
+      if (down == found.end() || layers_[down->second].n == 0) continue;
+      layer_.hidden = layers_[down->second].n;
+      layer_.width = layers_[down->second].k;
       return;
     }
   }
@@ -103,23 +95,22 @@ class ExpertsBuilder {
 
   void take_experts() {
     const std::int64_t count = layer_.routing.experts;
-    const bool fused = std::ranges::any_of(module_.experts,
-                                           [](const auto& entry) { return entry.second[Role::gate_up].has_value(); });
+    const bool fused =
+        std::ranges::any_of(module_.experts, [](const auto& entry) { return entry.second.contains(Role::gate_up); });
     for (const auto& [expert, found] : module_.experts)
       if (expert >= count)
         fail(ErrorKind::config, fmt::format("{}.experts.{}", module_.name, expert),
              "is there, but config.json says that there are {} experts", count);
     const auto take = [&](std::int64_t expert, Role role, std::vector<std::size_t>& into) {
       const auto at = module_.experts.find(expert);
-      const std::optional<std::size_t> index = at == module_.experts.end() ? std::nullopt : at->second[role];
-      if (!index)
+      if (at == module_.experts.end() || !at->second.contains(role))
         fail(ErrorKind::not_found, expected_name(expert, role) + ".weight", "{}",
              at == module_.experts.end()
                  ? fmt::format("is missing, as all of expert {} is: {} of {} experts are there; is a shard missing?",
                                expert, module_.experts.size(), count)
                  : fmt::format("is missing: expert {} of {} is not whole; is a shard missing?", expert, count));
-      layers_[*index].check();
-      into.push_back(*index);
+      into.push_back(at->second.at(role));
+      layers_[into.back()].check();
     };
     for (std::int64_t expert = 0; expert < count; ++expert) {
       if (fused) {
@@ -204,10 +195,7 @@ class ExpertsBuilder {
       for (const std::size_t index : *role) check_bias(layers_[index]);
       for (const std::size_t index : *role) check_same(layers_[index], first);
     }
-    if (!matrices.fused()) {
-      const LinearLayer &gate = layers_[matrices.gate.front()], &up = layers_[matrices.up.front()];
-      check_same(up, gate);
-    }
+    if (!matrices.fused()) check_same(layers_[matrices.up.front()], layers_[matrices.gate.front()]);
   }
 
   /// x is quantised once, for the experts and the shared one, and so is what lies between their products.
@@ -271,10 +259,9 @@ class ExpertsBuilder {
   void take_shared() {
     for (const std::string_view part : {"shared_experts", "shared_expert"}) {
       const std::string prefix = fmt::format("{}.{}.", module_.name, part);
-      constexpr std::array kParts = {"gate_proj", "up_proj", "down_proj"};
       std::vector<std::size_t> found;
       std::string absent;
-      for (const char* projection : kParts) {
+      for (const char* projection : {"gate_proj", "up_proj", "down_proj"}) {
         const auto at = by_name_.find(prefix + projection);
         if (at == by_name_.end())
           absent = prefix + projection + ".weight";

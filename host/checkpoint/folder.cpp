@@ -6,7 +6,6 @@
 
 #include "host/checkpoint/json_input.h"
 #include "host/checkpoint/names.h"
-#include "host/checkpoint/safetensors_header.h"
 
 namespace ironcl::checkpoint {
 
@@ -91,11 +90,13 @@ void add_shards(Folder& folder, const fs::path& index) {
 }
 
 /// A folder of another format says which.
-void refuse_other_formats(const fs::path& folder) {
+[[noreturn]] void refuse_without_files(const fs::path& folder) {
   for (const std::string_view suffix : {".gguf", ".bin", ".pt", ".pth", ".ckpt"})
     for (const std::string& name : files_ending(folder, suffix))
       if (const std::string other = other_format(folder / name); !other.empty())
         throw Error(ErrorKind::unsupported, folder / name, "", other);
+  throw Error(ErrorKind::not_found, folder, "",
+              "has no *.safetensors; a checkpoint folder or such a file is expected");
 }
 
 /// The name of one shard of several: what stands before the numbers, and how many there are.
@@ -163,10 +164,7 @@ void add_directory(Folder& folder, const fs::path& path) {
                 "has {} indices ({}) and none is model.safetensors.index.json; keep one model to a folder",
                 indices.size(), list_names(indices));
   const std::vector<std::string> files = files_ending(path, ".safetensors");
-  if (files.empty()) refuse_other_formats(path);
-  if (files.empty())
-    throw Error(ErrorKind::not_found, path, "",
-                "has no *.safetensors; a checkpoint folder or such a file is expected");
+  if (files.empty()) refuse_without_files(path);
   refuse_shards_without_index(path, files);
   if (files.size() > 1)
     throw Error(ErrorKind::config, path, "",

@@ -19,16 +19,16 @@ std::optional<ScaleGrid> metadata_block(const Tensor& tensor, const std::string&
 class LayerBuilder {
  public:
   LayerBuilder(const LayerParts& parts, const QuantizationConfig& config, const OpenOptions& options)
-      : parts_(parts), config_(config), config_file_(config.file), options_(options), group_(parts.group) {}
+      : parts_(parts), config_(config), options_(options), said_(parts.said()) {}
 
   LinearLayer build() {
     layer_.name = parts_.name;
     layer_.expert = parts_.expert;
     layer_.transposed = parts_.transposed;
-    layer_.writer = group_ != nullptr && !group_->writer.empty() ? group_->writer : config_.writer;
+    layer_.writer = said_.writer.empty() ? config_.writer : said_.writer;
     layer_.weight = parts_.weight;
     layer_.bytes = layer_.weight.data.size();
-    layer_.cast = group_ != nullptr && group_->cast;
+    layer_.cast = said_.cast;
     if (layer_.weight.shape.size() == 2) {
       layer_.n = layer_.weight.shape[0];
       layer_.k = layer_.weight.shape[1];
@@ -52,9 +52,9 @@ class LayerBuilder {
   }
 
   void fill() {
-    if (group_ != nullptr && !group_->unsupported.empty())
-      throw Error(ErrorKind::unsupported, group_->writer.empty() ? config_file_ : layer_.weight.file(),
-                  layer_.weight.name, group_->unsupported);
+    if (!said_.unsupported.empty())
+      throw Error(ErrorKind::unsupported, said_.writer.empty() ? config_.file : layer_.weight.file(),
+                  layer_.weight.name, said_.unsupported);
     if (parts_.problem) throw *parts_.problem;
     if (parts_.stranger) throw *parts_.stranger;
     const Tensor* zero_points = find_zero_points(parts_);
@@ -77,15 +77,15 @@ class LayerBuilder {
 
   /// Where config.json says which layers are quantised, and how, the others have no codes.
   void check_known_to_config() const {
-    if (group_ == nullptr && !config_.groups.empty())
+    if (parts_.group == nullptr && !config_.groups.empty())
       refuse(ErrorKind::config,
              "is {} with a scale, and {} does not say how '{}' is quantised; correct the one that is wrong",
-             layer_.weight.dtype_name, config_file_.filename().string(), layer_.name);
-    if (group_ == nullptr || !group_->weight_dtype) return;
+             layer_.weight.dtype_name, config_.file.filename().string(), layer_.name);
+    if (!said_.weight_dtype) return;
     const auto kind = [](DType type) { return type == DType::i8 ? "int8" : type == DType::e2m1 ? "fp4" : "fp8"; };
-    if (kind(*group_->weight_dtype) != std::string_view(kind(layer_.weight.dtype)))
+    if (kind(*said_.weight_dtype) != std::string_view(kind(layer_.weight.dtype)))
       refuse(ErrorKind::config, "is {}, but {} says that its codes are {}; correct the one that is wrong",
-             layer_.weight.dtype_name, config_file_.filename().string(), kind(*group_->weight_dtype));
+             layer_.weight.dtype_name, config_.file.filename().string(), kind(*said_.weight_dtype));
   }
 
   /// Two codes of four bits in a byte have the type of int8. What gives them away are their scales.
@@ -109,15 +109,14 @@ class LayerBuilder {
 
   [[noreturn]] void complain_of_missing_scale() const {
     const Tensor& weight = layer_.weight;
-    BlockSource source;
-    auto grid = weight.shape.size() == 2 ? said_grid(parts_, source) : std::nullopt;
+    auto grid = weight.shape.size() == 2 ? said_grid(parts_) : std::nullopt;
     const bool known = grid.has_value() || options_.block.has_value();
     if (!grid) grid = options_.block.value_or(ScaleGrid{128, 128});
     throw Error(ErrorKind::not_found, layer_.weight.file(), parts_.expected_scale,
-                "is missing: the weight '{}' is {} {} and needs a scale of shape [{}, {}] ({}{}), called {}; {}",
+                "is missing: the weight '{}' is {} {} and needs a scale of shape [{}, {}] ({}{}), called "
+                "weight_scale_inv or weight_scale; {}",
                 weight.name, weight.dtype_name, weight.shape_text(), grid->scale_rows(layer_.n),
-                grid->scale_cols(layer_.k), known ? "" : "for blocks of ", grid_text(*grid),
-                "weight_scale_inv or weight_scale", where_it_may_be());
+                grid->scale_cols(layer_.k), known ? "" : "for blocks of ", grid_text(*grid), where_it_may_be());
   }
 
   std::string where_it_may_be() const {
@@ -146,7 +145,7 @@ class LayerBuilder {
   void check_not_ignored() const {
     if (const std::string* entry = config_.ignored.find(layer_.name))
       refuse(ErrorKind::config, "is {} with a scale, but {} of {} lists '{}'; correct the one that is wrong",
-             layer_.weight.dtype_name, config_.ignored_member, config_file_.filename().string(), *entry);
+             layer_.weight.dtype_name, config_.ignored_member, config_.file.filename().string(), *entry);
   }
 
   /// [r, 1, c, 1], as modelopt writes blocks, is [r, c]. U8 scales of groups of 32 are the exponents of MX (e8m0).
@@ -162,7 +161,8 @@ class LayerBuilder {
   }
 
   void choose_weight_grid() {
-    std::optional<ScaleGrid> said = said_grid(parts_, layer_.block_source);
+    std::optional<ScaleGrid> said = said_grid(parts_);
+    if (said && !said_.weight_grid) layer_.block_source = BlockSource::metadata;
     // What DeepSeek-V4's config says is of its other layers.
     if (layer_.weight.dtype == DType::e2m1) said = ScaleGrid{1, layer_.global ? 16 : 32};
     if (said && options_.block && *said != *options_.block)
@@ -201,18 +201,13 @@ class LayerBuilder {
     layer_.activation_grid = {1, layer_.weight_grid.group_cols};
     if (const auto said = metadata_block(parts_.weight, "x_group")) layer_.activation_grid = *said;
     const bool mx = layer_.scale.dtype == DType::e8m0 && layer_.weight_grid == ScaleGrid{1, 32};
-    if (mx) layer_.activation_rounding = ScaleRounding::power_of_two;
-    std::optional<ActivationScheme> said;
-    if (group_ != nullptr) {
-      said = group_->activations;
-      if (!mx) layer_.activation_rounding = group_->activation_rounding;
-      if (group_->activation_grid) layer_.activation_grid = *group_->activation_grid;
-      layer_.activation_limit = group_->activation_limit;
-      layer_.leaves_activations = group_->leaves_activations;
-      if (group_->activation_dtype) check_activation_dtype(*group_->activation_dtype);
-    }
-    const bool given = parts_.input_scale && !(group_ != nullptr && group_->input_scale_unused);
-    layer_.activations = said.value_or(given ? ActivationScheme::fixed : ActivationScheme::dynamic);
+    layer_.activation_rounding = mx ? ScaleRounding::power_of_two : said_.activation_rounding;
+    if (said_.activation_grid) layer_.activation_grid = *said_.activation_grid;
+    layer_.activation_limit = said_.activation_limit;
+    layer_.leaves_activations = said_.leaves_activations;
+    if (said_.activation_dtype) check_activation_dtype(*said_.activation_dtype);
+    const bool given = parts_.input_scale && !said_.input_scale_unused;
+    layer_.activations = said_.activations.value_or(given ? ActivationScheme::fixed : ActivationScheme::dynamic);
     layer_.activations_known = true;
     if (given) return take_input_scale(*parts_.input_scale);
     if (layer_.activations == ActivationScheme::fixed)
@@ -224,7 +219,7 @@ class LayerBuilder {
   void check_activation_dtype(DType said) const {
     const DType computed = layer_.weight.dtype == DType::i8 ? DType::i8 : DType::e4m3fn;
     if (said == computed) return;
-    throw Error(ErrorKind::unsupported, group_->writer.empty() ? config_file_ : layer_.weight.file(),
+    throw Error(ErrorKind::unsupported, said_.writer.empty() ? config_.file : layer_.weight.file(),
                 layer_.weight.name,
                 "is {} with activations of {}, which is not computed here, only of {}; quantise both alike",
                 layer_.weight.dtype_name, numerics::name_of(said), numerics::name_of(computed));
@@ -243,7 +238,7 @@ class LayerBuilder {
     if (layer_.activations != ActivationScheme::fixed)
       throw Error(ErrorKind::config, scale,
                   "is a static scale of activations, but {} says that they are {}; correct the one that is wrong",
-                  config_file_.empty() ? "the layer's writer" : config_file_.filename().string(),
+                  config_.file.empty() ? "the layer's writer" : config_.file.filename().string(),
                   layer_.activations == ActivationScheme::none ? "not quantised" : "quantised dynamically");
     check_scale_dtype(scale);
     check_scale_shape(scale, "the activations", 1, layer_.k, {0, 0});
@@ -272,9 +267,8 @@ class LayerBuilder {
 
   const LayerParts& parts_;
   const QuantizationConfig& config_;
-  const std::filesystem::path& config_file_;  ///< Of `config_`.
   const OpenOptions& options_;
-  const QuantizationGroup* group_;
+  const QuantizationGroup& said_;
   LinearLayer layer_;
 };
 
@@ -299,14 +293,8 @@ void take_part(const Tensor& tensor, Part part, LayerParts& parts) {
   place = tensor;
 }
 
-std::optional<ScaleGrid> said_grid(const LayerParts& parts, BlockSource& source) {
-  if (parts.group != nullptr && parts.group->weight_grid) {
-    source = BlockSource::config;
-    return parts.group->weight_grid;
-  }
-  const auto said = metadata_block(parts.weight, "weight_block");
-  if (said) source = BlockSource::metadata;
-  return said;
+std::optional<ScaleGrid> said_grid(const LayerParts& parts) {
+  return parts.said().weight_grid ? parts.said().weight_grid : metadata_block(parts.weight, "weight_block");
 }
 
 LinearLayer build_layer(const LayerParts& parts, const QuantizationConfig& config, const OpenOptions& options) {

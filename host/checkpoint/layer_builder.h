@@ -10,25 +10,31 @@ namespace ironcl::checkpoint {
 
 /// What was found of a layer. Slices of stacked tensors are cut already.
 struct LayerParts {
-  std::string name;
-  std::string expected_scale;   ///< The full name that a missing scale should have.
-  std::string scale_elsewhere;  ///< The file of the same model that has it, where an index says so.
-  std::string expected_input_scale;
-  Tensor weight;
-  std::optional<Tensor> scale, global, input_scale, bias;
+  std::string name{};
+  std::string expected_scale{};   ///< The full name that a missing scale should have.
+  std::string scale_elsewhere{};  ///< The file of the same model that has it, where an index says so.
+  std::string expected_input_scale{};
+  Tensor weight{};
+  std::optional<Tensor> scale{}, global{}, input_scale{}, bias{};
   /// Of tools that write something else than the scale itself (derive()): bitsandbytes' SCB and weight_format,
   /// msModelSlim's deq_scale and quant_bias, compressed-tensors' weight_shape.
-  std::optional<Tensor> row_amax, layout, product_scale, integer_bias, shape;
-  std::vector<Tensor> zero_points;
-  std::optional<std::int64_t> expert;
+  std::optional<Tensor> row_amax{}, layout{}, product_scale{}, integer_bias{}, shape{};
+  std::vector<Tensor> zero_points{};
+  std::optional<std::int64_t> expert{};
   /// `scale` is of a matrix of that many equal parts, one above the other, of which this weight is one.
   std::int64_t part = 0, parts = 1;
   bool packed = false;      ///< The weight is compressed-tensors' weight_packed.
   bool transposed = false;  ///< Weight and scale lie as [K, N]; their shapes here are [N, K] all the same.
   const QuantizationGroup* group = nullptr;  ///< From the config or the layer's writer; nullptr: unknown.
-  std::optional<Error> problem;              ///< Found while the parts were gathered.
-  std::optional<Error> stranger;             ///< A tensor beside the weight that is not known; said last.
-  std::string why_not_cast;                  ///< Why fp8 without a scale is no plain cast (conventions.h).
+  std::optional<Error> problem{};            ///< Found while the parts were gathered.
+  std::optional<Error> stranger{};           ///< A tensor beside the weight that is not known; said last.
+  std::string why_not_cast{};                ///< Why fp8 without a scale is no plain cast (conventions.h).
+
+  /// What the group says; where it is unknown, nothing.
+  const QuantizationGroup& said() const noexcept {
+    static const QuantizationGroup nothing{};
+    return group != nullptr ? *group : nothing;
+  }
 };
 
 /// Where the parts go of which a layer has one at most.
@@ -55,8 +61,8 @@ void take_part(const Tensor& tensor, Part part, LayerParts& parts);
 /// What the tensor does to the layer's product is not known.
 void note_stranger(const Tensor& tensor, LayerParts& parts);
 
-/// The weight block that config or metadata says, with where it says so. Throws Error config for malformed metadata.
-std::optional<ScaleGrid> said_grid(const LayerParts& parts, BlockSource& source);
+/// The weight block that the config says, or else metadata. Throws Error config for malformed metadata.
+std::optional<ScaleGrid> said_grid(const LayerParts& parts);
 
 /// Codes, scales and biases that the file has in another form than the product takes them (bitsandbytes' SCB, static
 /// int8 of msModelSlim, packed codes, four bits, plain casts): computed once, in F32. Throws Error.

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// What tools write beside a layer about how it was quantised.
 #include "host/checkpoint/layer_writers.h"
 
 #include "host/checkpoint/json_input.h"
@@ -14,14 +13,11 @@ constexpr std::string_view kScaledFp8 = "scaled_fp8";
 /// Of a layer that is not read: why not.
 QuantizationGroup unread(std::string writer, std::string why) { return {{}, {}, std::move(writer), std::move(why)}; }
 
-/// The first member of `prefix` that is this part, or has this leaf; nullptr where there is none.
-const Member* member_of(const TensorIndex& index, std::string_view prefix, Part part, std::string_view leaf = {}) {
+/// The first tensor of `prefix` that is this part; nullptr where there is none.
+const Tensor* find_part(const TensorIndex& index, std::string_view prefix, Part part) {
   for (const Member& member : index.beside(prefix))
-    if (leaf.empty() ? member.part.part == part : member.leaf == leaf) return &member;
+    if (member.part.part == part) return member.tensor;
   return nullptr;
-}
-const Member* member_of(const TensorIndex& index, std::string_view prefix, std::string_view leaf) {
-  return member_of(index, prefix, Part::none, leaf);
 }
 
 /// The member at a JSON pointer; nullptr where a part of it is missing, null or no object.
@@ -129,7 +125,7 @@ QuantizationGroup read_comfy(const json::value& said, std::int64_t scales) {
 /// under whose name it stands. Empty where that is not there, or leaves activations to the layer.
 std::optional<QuantizationGroup> read_scaled_fp8(const TensorIndex& index, std::string_view prefix) {
   for (std::string_view model = prefix;;) {
-    const Tensor* marker = index.find(std::string(model) + std::string(kScaledFp8));
+    const Tensor* marker = index.folder().find(std::string(model) + std::string(kScaledFp8));
     if (marker != nullptr) {
       if (marker->elements() != 2) return std::nullopt;
       return QuantizationGroup{{.activations = ActivationScheme::none, .input_scale_unused = true}, {}, "ComfyUI"};
@@ -153,10 +149,8 @@ QuantizationGroup read_quanto(const std::string& activations, DType weight) {
 
 /// Whether quanto's input_scale is another than the 1 that stands where it means nothing.
 bool has_calibrated_input(const TensorIndex& index, std::string_view prefix) {
-  const Member* found = member_of(index, prefix, Part::input_scale);
-  if (found == nullptr) return false;
-  const Tensor& tensor = *found->tensor;
-  return tensor.elements() == 1 && numerics::is_float(tensor.dtype) && tensor.number(0) != 1;
+  const Tensor* found = find_part(index, prefix, Part::input_scale);
+  return found != nullptr && found->elements() == 1 && numerics::is_float(found->dtype) && found->number(0) != 1;
 }
 
 }  // namespace
@@ -217,18 +211,17 @@ std::optional<QuantizationGroup> LayerWriters::group_beside(std::string_view pre
                     "with it; open the folder that quanto wrote");
     return read_quanto(activations, tensor.dtype);
   }
-  const Member* scale = member_of(index_, prefix, Part::weight_scale);
-  const std::int64_t scales = scale == nullptr ? 0 : scale->tensor->elements();
-  if (const Member* comfy = member_of(index_, prefix, "comfy_quant")) {
-    const std::span<const std::byte> data = comfy->tensor->data;
-    const std::string_view text(reinterpret_cast<const char*>(data.data()), data.size());
-    return read_comfy(parse_json(text, comfy->tensor->file(), comfy->tensor->name), scales);
+  const Tensor* scale = find_part(index_, prefix, Part::weight_scale);
+  const std::int64_t scales = scale == nullptr ? 0 : scale->elements();
+  if (const Tensor* comfy = index_.folder().find(std::string(prefix) + "comfy_quant")) {
+    const std::string_view text(reinterpret_cast<const char*>(comfy->data.data()), comfy->data.size());
+    return read_comfy(parse_json(text, comfy->file(), comfy->name), scales);
   }
   if (auto said = comfy_of(tensor, layer_name(prefix), scales)) return said;
-  if (member_of(index_, prefix, Part::row_amax) != nullptr)
+  if (find_part(index_, prefix, Part::row_amax) != nullptr)
     return QuantizationGroup{
         {.weight_grid = ScaleGrid{1, 0}, .activations = ActivationScheme::none}, {}, "bitsandbytes"};
-  if (prefix.empty() || member_of(index_, prefix, "scale_weight") == nullptr) return std::nullopt;
+  if (prefix.empty() || index_.folder().find(std::string(prefix) + "scale_weight") == nullptr) return std::nullopt;
   const auto marks = [](const auto& entry) { return is_scaled_fp8_marker(entry.first); };
   if (std::ranges::any_of(index_.folder().tensors, marks)) return read_scaled_fp8(index_, prefix);
   return unread(

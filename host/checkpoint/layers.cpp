@@ -7,9 +7,7 @@
 #include "host/checkpoint/conventions.h"
 #include "host/checkpoint/layer_builder.h"
 #include "host/checkpoint/layer_writers.h"
-#include "host/checkpoint/names.h"
 #include "host/checkpoint/stacked.h"
-#include "host/checkpoint/tensor_index.h"
 
 namespace ironcl::checkpoint {
 namespace {
@@ -22,9 +20,7 @@ constexpr std::array<std::string_view, 7> kWrappers = {
 class LayerFinder {
  public:
   LayerFinder(const Folder& folder, const QuantizationConfig& config, const OpenOptions& options, StackedForm stacked)
-      : index_(folder), config_(config), options_(options), stacked_(stacked) {
-    why_not_cast_ = checkpoint::why_not_cast(index_, config_);
-  }
+      : index_(folder), config_(config), options_(options), stacked_(stacked) {}
 
   LayerList find() {
     for (const LayerParts& parts : stacked_layers(index_, stacked_, config_, options_, used_)) add(parts);
@@ -94,7 +90,7 @@ class LayerFinder {
       if (const auto why = why_no_product(parts.name); !why.empty())
         parts.problem = Error(ErrorKind::unsupported, parts.weight, std::string(why));
     });
-    if (!parts.scale) note_problem(parts.problem, [&] { share_scale(parts); });
+    if (!parts.scale) note_problem(parts.problem, [&] { share_scales(index_, parts, used_); });
     if (!parts.scale && parts.weight.is_fp8()) take_for_cast(parts, prefix);
     add(parts);
   }
@@ -152,30 +148,16 @@ class LayerFinder {
       look(parts.name.substr(0, dot + 1) + std::string(wrapper), [](const std::string&) { return true; });
   }
 
-  /// Scales that an expert's weight shares with its neighbours.
-  void share_scale(LayerParts& parts) {
-    const auto shared = find_shared_scale(index_, parts.name);
-    if (!shared) return;
-    used_.insert(shared->scale);
-    parts.scale = slice_of(*shared->scale, shared->expert);
-    parts.part = shared->part;
-    parts.parts = shared->parts;
-    if (shared->input_scale == nullptr || parts.input_scale) return;
-    used_.insert(shared->input_scale);
-    parts.input_scale = slice_of(*shared->input_scale, shared->expert);
-  }
-
   /// A module of codes that are not read, recognised or not.
   void add_foreign(std::string_view prefix, const Member& codes, std::string_view why) {
-    LayerParts parts;
-    parts.name = layer_name(prefix);
-    parts.weight = *codes.tensor;
+    LayerParts parts{.name = layer_name(prefix),
+                     .weight = *codes.tensor,
+                     .problem = Error(ErrorKind::unsupported, *codes.tensor, std::string(why))};
     parts.group = config_.group_of(parts.name);
     for (const Member& member : index_.beside(prefix)) {
       used_.insert(member.tensor);
       if (member.part.part == Part::weight_scale) parts.scale = *member.tensor;
     }
-    parts.problem = Error(ErrorKind::unsupported, *codes.tensor, std::string(why));
     add(parts);
     // A packed weight's rows and columns are not the layer's.
     list_.layers.back().n = list_.layers.back().k = 0;
@@ -188,29 +170,24 @@ class LayerFinder {
     const std::size_t leaf = leaf_of(name);
     const std::string_view prefix = std::string_view(name).substr(0, leaf);
     const PartName part = part_of(std::string_view(name).substr(leaf));
-    if (part.part == Part::weight_scale && name.substr(leaf) != "scale") {
-      LayerParts parts;
-      parts.name = layer_name(prefix);
-      parts.scale = tensor;
-      parts.problem =
-          Error(ErrorKind::not_found, tensor, "is a scale {} without its weight '{}weight'; is a shard missing?",
-                tensor.shape_text(), prefix);
-      return add(parts);
-    }
+    if (part.part == Part::weight_scale && name.substr(leaf) != "scale")
+      return add({.name = layer_name(prefix),
+                  .scale = tensor,
+                  .problem = Error(ErrorKind::not_found, tensor,
+                                   "is a scale {} without its weight '{}weight'; is a shard missing?",
+                                   tensor.shape_text(), prefix)});
     const bool marker = is_scaled_fp8_marker(name);
     const bool cast_too = cast() && tensor.shape.size() != 2;
     // "x_q" with "x_scale": codes of activations, which --input-q takes.
-    const bool codes = name.ends_with("_q") && index_.find(name.substr(0, name.size() - 1) + "scale") != nullptr;
-    if (tensor.is_fp8() && tensor.elements() > 0 && !marker && !cast_too && !codes) {
-      LayerParts parts;
-      parts.name = name;
-      parts.weight = tensor;
-      parts.problem = Error(ErrorKind::unsupported, tensor,
-                            "is {} {} and not the weight of any known kind of layer; convert the checkpoint with "
-                            "llmcompressor (FP8), or say who wrote it in an issue",
-                            tensor.dtype_name, tensor.shape_text());
-      return add(parts);
-    }
+    const bool codes =
+        name.ends_with("_q") && index_.folder().find(name.substr(0, name.size() - 1) + "scale") != nullptr;
+    if (tensor.is_fp8() && tensor.elements() > 0 && !marker && !cast_too && !codes)
+      return add({.name = name,
+                  .weight = tensor,
+                  .problem = Error(ErrorKind::unsupported, tensor,
+                                   "is {} {} and not the weight of any known kind of layer; convert the checkpoint "
+                                   "with llmcompressor (FP8), or say who wrote it in an issue",
+                                   tensor.dtype_name, tensor.shape_text())});
     list_.unquantized.push_back({tensor, reason(tensor, prefix, part)});
   }
 
@@ -233,7 +210,8 @@ class LayerFinder {
   StackedForm stacked_;
   LayerWriters writers_{index_};
   std::deque<QuantizationGroup> groups_;  ///< Of layers whose writer says how; a deque keeps them in place.
-  std::string why_not_cast_;              ///< Of the whole checkpoint; empty: fp8 without a scale was only cast.
+  /// Of the whole checkpoint; empty: fp8 without a scale was only cast.
+  std::string why_not_cast_ = why_not_cast(index_, config_);
   QuantizationGroup cast_{{.weight_grid = ScaleGrid{0, 0}, .activations = ActivationScheme::none, .cast = true}};
   std::unordered_set<const Tensor*> used_;
   LayerList list_;

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Matrices that a command line names.
 #include "host/checkpoint/matrix.h"
 
 #include "backends/numerics/casts.h"

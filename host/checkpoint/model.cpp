@@ -11,11 +11,6 @@
 namespace ironcl::checkpoint {
 namespace {
 
-template <class Layer>
-std::string names_of(const std::vector<Layer>& layers) {
-  return list_names(words::each(layers, &Layer::name));
-}
-
 /// What is wrong with the routing is no business of layers that are no experts.
 std::optional<Routing> routing_of(const Folder& folder) {
   if (folder.config.empty()) return std::nullopt;
@@ -114,9 +109,10 @@ std::vector<const LinearLayer*> Checkpoint::match(const std::string& glob) const
   for (const LinearLayer& layer : layers_)
     if (fnmatch(glob.c_str(), layer.name.c_str(), 0) == 0) found.push_back(&layer);
   if (found.empty())
-    throw Error(ErrorKind::not_found, path_, "", "no quantised layer matches '{}'; there are {}: {}{}", glob,
-                layers_.size(), names_of(layers_),
-                experts_.empty() ? "" : fmt::format("; layers of experts: {}", names_of(experts_)));
+    throw Error(
+        ErrorKind::not_found, path_, "", "no quantised layer matches '{}'; there are {}: {}{}", glob, layers_.size(),
+        list_names(words::each(layers_, &LinearLayer::name)),
+        experts_.empty() ? "" : "; layers of experts: " + list_names(words::each(experts_, &ExpertsLayer::name)));
   return found;
 }
 

@@ -22,8 +22,17 @@ enum class BlockSource {
 /// "quantization_config", "metadata", "--block", "shape".
 std::string_view name_of(BlockSource source) noexcept;
 
+/// What may be too broken to be used; its other fields are filled as far as they are known.
+struct MaybeBroken {
+  std::optional<Error> problem;  ///< Why a layer cannot be used, or a layer of experts cannot be run as a whole.
+  /// Throws the problem, if there is one.
+  void check() const {
+    if (problem) throw *problem;
+  }
+};
+
 /// A quantised linear layer: D = A times weight transposed (+ bias). Views stay valid while the Checkpoint lives.
-struct LinearLayer {
+struct LinearLayer : MaybeBroken {
   std::string name;    ///< "model.layers.0.self_attn.q_proj"; "weight" for a lone layer.
   std::int64_t n = 0;  ///< Outputs: rows of the weight. 0 where the layer is broken and n is unknown.
   std::int64_t k = 0;  ///< Inputs: columns of the weight.
@@ -56,8 +65,6 @@ struct LinearLayer {
   std::string writer;  ///< "compressed-tensors 0.19.0", "torchao", ...; empty if unknown.
   std::vector<std::string> companions;  ///< Names of the tensors that say how the codes are to be read.
   std::uint64_t bytes = 0;              ///< Weight, scale and bias together.
-  /// Why the layer cannot be used; the fields above are filled as far as they are known.
-  std::optional<Error> problem;
 
   /// What is multiplied: weight.dtype; of codes with zero points their difference, which bf16 holds exactly.
   DType multiplied() const noexcept { return zero_points ? DType::bf16 : weight.dtype; }
@@ -65,10 +72,6 @@ struct LinearLayer {
   /// "FP8 e4m3", "FP8 e5m2" (with " (cast)"), "INT8", "INT8 (asymmetric)", "MXFP8" (e8m0 scales of 1x32 groups),
   /// "MXFP4", "NVFP4"; empty for other weights.
   std::string format() const;
-  /// Throws the problem, if there is one.
-  void check() const {
-    if (problem) throw *problem;
-  }
 };
 
 /// A tensor that is no part of a quantised linear layer.
@@ -87,7 +90,7 @@ struct GatedMatrices {
 
 /// y[t] = sum_j w[t, j] * down_e( silu(gate_e x[t]) * up_e x[t] ), e = ids[t, j], plus the shared expert; biases and
 /// another activation as routing says (gpt-oss).
-struct ExpertsLayer {
+struct ExpertsLayer : MaybeBroken {
   std::string name;         ///< "model.layers.3.mlp", "model.layers.0.block_sparse_moe".
   std::int64_t hidden = 0;  ///< H; 0 where the layer is broken and it is not known.
   std::int64_t width = 0;   ///< I: rows of an expert's gate.
@@ -100,12 +103,6 @@ struct ExpertsLayer {
   std::int64_t shared_width = 0;        ///< I of the shared expert; 0: there is none.
   std::optional<Tensor> shared_gate;    ///< [1, H]: the shared expert's output is scaled by sigmoid(x . gate).
   std::uint64_t bytes = 0;              ///< Bytes of all its tensors.
-  std::optional<Error> problem;         ///< Why it cannot be run as a whole; what is known is filled.
-
-  /// Throws the problem, if there is one.
-  void check() const {
-    if (problem) throw *problem;
-  }
 };
 
 struct OpenOptions {

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Names of modules and tensors.
 #include "host/checkpoint/names.h"
 
 #include <fmt/format.h>
@@ -8,6 +7,7 @@
 #include <algorithm>
 #include <boost/regex.hpp>
 #include <mutex>
+#include <span>
 #include <utility>
 
 #include "backends/words.h"
@@ -49,8 +49,7 @@ bool natural_less(const std::string& a, const std::string& b) { return strverscm
 std::string list_names(const std::vector<std::string>& names, std::size_t most) {
   if (names.empty()) return "none";
   const std::size_t shown = std::min(most, names.size());
-  const std::string text =
-      fmt::format("{}", fmt::join(names.begin(), names.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  const std::string text = fmt::format("{}", fmt::join(std::span(names).first(shown), ", "));
   return shown == names.size() ? text : fmt::format("{} and {} more", text, names.size() - shown);
 }
 

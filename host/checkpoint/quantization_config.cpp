@@ -14,9 +14,9 @@ namespace {
 
 namespace json = boost::json;
 
-QuantizationGroup& linear_group(QuantizationConfig& result) {
+QuantizationGroup& add_group(QuantizationConfig& result, std::vector<std::string> targets = {"Linear"}) {
   QuantizationGroup& group = result.groups.emplace_back();
-  group.targets = ModuleNames({"Linear"});
+  group.targets = ModuleNames(std::move(targets));
   return group;
 }
 
@@ -131,11 +131,7 @@ void read_ascend_type(const std::string& type, QuantizationGroup& group) {
 /// A group for each name of a scheme, with the layers that have it as targets.
 void add_groups(std::map<std::string, std::vector<std::string>>& by_scheme,
                 void (*read)(const std::string&, QuantizationGroup&), QuantizationConfig& result) {
-  for (auto& [scheme, layers] : by_scheme) {
-    QuantizationGroup& group = result.groups.emplace_back();
-    group.targets = ModuleNames(std::move(layers));
-    read(scheme, group);
-  }
+  for (auto& [scheme, layers] : by_scheme) read(scheme, add_group(result, std::move(layers)));
 }
 
 /// Methods that are not read, by the name in quant_method: what they are, and what helps where it is not the usual.
@@ -170,7 +166,7 @@ constexpr std::array kUnread = {
 
 /// DeepSeek, Qwen3 and what transformers writes as FineGrainedFP8.
 void read_fp8(const Members& config, QuantizationConfig& result) {
-  QuantizationGroup& group = linear_group(result);
+  QuantizationGroup& group = add_group(result);
   group.weight_grid = config.block("weight_block_size");
   if (const auto scheme = config.text("activation_scheme")) {
     group.activations = *scheme == "static" ? ActivationScheme::fixed : ActivationScheme::dynamic;
@@ -238,7 +234,7 @@ bool read_quantized_layers(const Members& config, QuantizationConfig& result) {
 
 /// A method that means one scheme. Appends a group.
 QuantizationGroup& read_scheme(std::string_view method, QuantizationConfig& result) {
-  QuantizationGroup& group = linear_group(result);
+  QuantizationGroup& group = add_group(result);
   take_named(kMethodSchemes, method, group);
   return group;
 }
@@ -254,7 +250,7 @@ void read_fbgemm(const Members& config, QuantizationConfig& result) {
 
 /// AMD quark: global_quant_config.{weight, input_tensors}. Appends a group.
 void read_quark(const Members& config, QuantizationConfig& result) {
-  QuantizationGroup& group = linear_group(result);
+  QuantizationGroup& group = add_group(result);
   for (const char* member : {"layer_quant_config", "layer_type_quant_config"})
     if (const auto layers = config.object(member); layers && !layers->all().empty())
       group.unsupported =
@@ -302,7 +298,7 @@ void read_smooth_quant(const Members& config, QuantizationConfig& result) {
 
 /// blockwise_int8 (SGLang): weight_block_size, and token groups as wide.
 void read_block_int8(const Members& config, QuantizationConfig& result) {
-  QuantizationGroup& group = linear_group(result);
+  QuantizationGroup& group = add_group(result);
   group.weight_dtype = numerics::DType::i8;
   group.weight_grid = config.block("weight_block_size");
   if (!group.weight_grid) config.fail("weight_block_size", "is missing, blockwise_int8 needs it");
@@ -319,7 +315,7 @@ void read_bitsandbytes(const Members& config, QuantizationConfig& result) {
 
 /// Mistral's params.json: quantization.{qformat_weight, qscheme_act}.
 void read_mistral(const Members& config, QuantizationConfig& result) {
-  QuantizationGroup& group = linear_group(result);
+  QuantizationGroup& group = add_group(result);
   if (const auto format = config.text("qformat_weight"); format != "fp8_e4m3")
     group.unsupported = fmt::format("has the qformat_weight '{}' of Mistral, which is not read, only fp8_e4m3",
                                     format.value_or("null"));
@@ -351,7 +347,7 @@ void read_modelopt(const Members& config, QuantizationConfig& result) {
   const std::optional<std::string> written = config.text("quant_algo");
   result.mixed = written == "MIXED_PRECISION";
   read_groups(config, result);
-  if (written && result.groups.empty()) read_algorithm(*written, linear_group(result));
+  if (written && result.groups.empty()) read_algorithm(*written, add_group(result));
 }
 
 /// Which methods are read, and by whom. All others are refused by name.
@@ -476,7 +472,7 @@ void QuantizationGroup::leave_activations() {
   input_scale_unused = leaves_activations = true;
 }
 
-void QuantizationConfig::refuse(std::string why) { linear_group(*this).unsupported = std::move(why); }
+void QuantizationConfig::refuse(std::string why) { add_group(*this).unsupported = std::move(why); }
 
 QuantizationConfig read_quantization_config(const std::filesystem::path& file) {
   constexpr std::array kReaders = {read_ascend, read_config,     read_modelopt_config,

@@ -77,10 +77,6 @@ std::optional<std::int64_t> first_size(const Members& config, std::initializer_l
   return std::nullopt;
 }
 
-std::optional<std::int64_t> experts_of(const Members& config) {
-  return first_size(config, {"n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"});
-}
-
 /// Whether one of these members is a number above 0.
 bool any_above_zero(const Members& config, std::initializer_list<std::string_view> names) {
   return std::ranges::any_of(names, [&config](std::string_view name) {
@@ -171,7 +167,8 @@ std::optional<Routing> read_routing(const std::filesystem::path& config_json) {
   Members config(root, config_json, "config");
   const std::string outer = config.text("model_type").value_or("");
   if (const auto text = config.object("text_config")) config = *text;
-  const auto experts = experts_of(config);
+  const auto experts =
+      first_size(config, {"n_routed_experts", "num_local_experts", "num_experts", "moe_num_experts"});
   if (!experts) return std::nullopt;
   const std::string type = config.text("model_type").value_or(outer);
   const auto family = std::ranges::find(kFamilies, type, &Family::model_type);

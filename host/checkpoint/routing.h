@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // What config.json says about a mixture of experts: how tokens choose their experts, and how stacked experts lie in
-// their tensors. Next door: experts.h (the layers themselves), quantization_config.h.
+// their tensors. Next door: model.h (the layers themselves), quantization_config.h.
 #pragma once
 
 #include <filesystem>

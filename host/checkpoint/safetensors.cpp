@@ -6,8 +6,8 @@
 #include <boost/interprocess/file_mapping.hpp>
 #include <boost/interprocess/mapped_region.hpp>
 
+#include "backends/words.h"
 #include "host/checkpoint/names.h"
-#include "host/checkpoint/safetensors_header.h"
 
 namespace ironcl::checkpoint {
 
@@ -26,25 +26,20 @@ SafetensorsFile SafetensorsFile::open(const std::filesystem::path& path) {
     throw Error(ErrorKind::not_found, path, "", "there is no such file");
   if (ec) throw Error(ErrorKind::io, path, "", "cannot be read: {}", ec.message());
   if (!std::filesystem::is_regular_file(status)) throw Error(ErrorKind::io, path, "", "is not a file");
-  const std::uintmax_t size = std::filesystem::file_size(path, ec);
-  if (ec) throw Error(ErrorKind::io, path, "", "cannot be read: {}", ec.message());
+  if (std::filesystem::is_empty(path, ec)) throw Error(ErrorKind::format, path, "", "is empty");
 
   const auto state = std::make_shared<State>();
   state->info.path = path;
-  if (size == 0) throw Error(ErrorKind::format, path, "", "is empty");
   try {
     const ipc::file_mapping mapping(path.c_str(), ipc::read_only);
-    state->region = ipc::mapped_region(mapping, ipc::read_only, 0, size);
+    state->region = ipc::mapped_region(mapping, ipc::read_only);
   } catch (const ipc::interprocess_exception& error) {
     throw Error(ErrorKind::io, path, "", "cannot be mapped into memory: {}", error.what());
   }
   if (const std::string other = other_format(path); !other.empty())
     throw Error(ErrorKind::unsupported, path, "", other);
-  SafetensorsHeader header =
-      parse_safetensors({static_cast<const std::byte*>(state->region.get_address()), state->region.get_size()}, path);
-  state->info.metadata = std::move(header.metadata);
-  state->tensors = std::move(header.tensors);
-  for (Tensor& tensor : state->tensors) tensor.from = &state->info;
+  state->tensors = parse_safetensors(
+      {static_cast<const std::byte*>(state->region.get_address()), state->region.get_size()}, state->info);
   return SafetensorsFile(state);
 }
 
@@ -65,8 +60,7 @@ const Tensor* SafetensorsFile::find(std::string_view name) const noexcept {
 
 const Tensor& SafetensorsFile::at(std::string_view name) const {
   if (const Tensor* tensor = find(name)) return *tensor;
-  std::vector<std::string> names;
-  for (const Tensor& tensor : tensors()) names.push_back(tensor.name);
+  std::vector<std::string> names = words::each(tensors(), &Tensor::name);
   std::ranges::sort(names, natural_less);
   throw Error(ErrorKind::not_found, path(), std::string(name), "is not in the file; it has {}",
               list_names(names, 12));

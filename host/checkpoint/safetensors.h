@@ -11,6 +11,14 @@
 
 namespace ironcl::checkpoint {
 
+/// The tensors of `bytes`, a whole file: header length, header, tensor bytes. Sorted by name; they view `bytes` and
+/// are of the file `info`, which gets its metadata. Throws Error format.
+std::vector<Tensor> parse_safetensors(std::span<const std::byte> bytes, FileInfo& info);
+
+/// "is a GGUF file, ...; convert ..." where the file is of another format that its first bytes give away; empty for
+/// all others, and where it cannot be opened.
+std::string other_format(const std::filesystem::path& file);
+
 /// An open, fully validated file. Copies share the mapping; tensors stay valid while a copy lives.
 /// Threads: immutable, any thread.
 class SafetensorsFile {

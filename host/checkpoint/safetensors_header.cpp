@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
 // The header of a safetensors file, checked against the format and against the file's size.
-#include "host/checkpoint/safetensors_header.h"
-
+#include <boost/endian/conversion.hpp>
 #include <fstream>
 
-#include "host/checkpoint/error.h"
 #include "host/checkpoint/json_input.h"
+#include "host/checkpoint/safetensors.h"
 
 namespace ironcl::checkpoint {
 namespace {
 
 namespace json = boost::json;
+
+/// The longest header that the official library reads, bytes.
+constexpr std::uint64_t kLongestHeader = 100'000'000;
 
 /// A JSON number that is a whole one, at least 0 and below 2^63.
 std::optional<std::int64_t> size_from(const json::value& value) {
@@ -18,91 +20,84 @@ std::optional<std::int64_t> size_from(const json::value& value) {
   return std::nullopt;
 }
 
-/// Reads one entry of the header after the other, and says where it is wrong.
-class EntryReader {
- public:
-  EntryReader(const std::filesystem::path& file, std::span<const std::byte> data) : file_(file), data_(data) {}
+template <class... Args>
+[[noreturn]] void fail_entry(const Tensor& tensor, fmt::format_string<Args...> message, Args&&... args) {
+  throw Error(ErrorKind::format, tensor, fmt::format(message, std::forward<Args>(args)...));
+}
 
-  Tensor read(std::string_view name, const json::value& value) const {
-    Tensor tensor;
-    tensor.name = name;
-    const json::object* entry = value.if_object();
-    if (entry == nullptr) fail(tensor, "its entry is not an object with dtype, shape and data_offsets");
-    const FileDType& type = read_dtype(tensor, *entry);
-    tensor.dtype = type.dtype;
-    tensor.dtype_name = type.name;
-    read_shape(tensor, *entry);
-    const std::int64_t bytes = bytes_of(tensor, type);
-    const auto [begin, end] = read_offsets(tensor, *entry);
-    if (end - begin != bytes)
-      fail(tensor, "data_offsets [{}, {}] are {} bytes, but {} {} needs {}", begin, end, end - begin, type.name,
-           tensor.shape_text(), bytes);
-    tensor.data = data_.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(bytes));
-    return tensor;
+const json::value& member(const Tensor& tensor, const json::object& entry, std::string_view name) {
+  const json::value* value = entry.if_contains(name);
+  if (value == nullptr) fail_entry(tensor, "its entry has no '{}'", name);
+  return *value;
+}
+
+const FileDType& read_dtype(const Tensor& tensor, const json::object& entry) {
+  const json::string* name = member(tensor, entry, "dtype").if_string();
+  if (name == nullptr) fail_entry(tensor, "dtype is not a string");
+  const FileDType* type = find_file_dtype(*name);
+  if (type == nullptr)
+    fail_entry(tensor, "dtype '{}' is not one of the format (F8_E4M3, F8_E5M2, F8_E8M0, BF16, F16, F32, ...)",
+               std::string_view(*name));
+  return *type;
+}
+
+void read_shape(Tensor& tensor, const json::object& entry) {
+  const json::value& value = member(tensor, entry, "shape");
+  const json::array* dims = value.if_array();
+  if (dims == nullptr) fail_entry(tensor, "shape is not an array");
+  for (const json::value& dim : *dims) {
+    const std::optional<std::int64_t> size = size_from(dim);
+    if (!size)
+      fail_entry(tensor, "shape {} has the dimension {}, expected a whole number of at least 0",
+                 json::serialize(value), json::serialize(dim));
+    tensor.shape.push_back(*size);
   }
+}
 
- private:
-  template <class... Args>
-  [[noreturn]] void fail(const Tensor& tensor, fmt::format_string<Args...> message, Args&&... args) const {
-    throw Error(ErrorKind::format, file_, tensor.name, fmt::format(message, std::forward<Args>(args)...));
-  }
+std::int64_t bytes_of(const Tensor& tensor, const FileDType& type) {
+  // A dimension of 0 makes the tensor empty, whatever the others are; their product must fit all the same.
+  const auto bits = tensor.bits_in_all(type.bits);
+  if (!bits) fail_entry(tensor, "shape {} of {} overflows 64 bits", tensor.shape_text(), type.name);
+  if (*bits % 8 != 0)
+    fail_entry(tensor, "{} {} is {} bits, no whole number of bytes", type.name, tensor.shape_text(), *bits);
+  return *bits / 8;
+}
 
-  const json::value& member(const Tensor& tensor, const json::object& entry, std::string_view name) const {
-    const json::value* value = entry.if_contains(name);
-    if (value == nullptr) fail(tensor, "its entry has no '{}'", name);
-    return *value;
-  }
+/// Where the tensor begins and ends in `data`, the bytes of all tensors.
+std::pair<std::int64_t, std::int64_t> read_offsets(const Tensor& tensor, const json::object& entry,
+                                                   std::span<const std::byte> data) {
+  const json::value& value = member(tensor, entry, "data_offsets");
+  const json::array* pair = value.if_array();
+  const auto begin = pair != nullptr && pair->size() == 2 ? size_from((*pair)[0]) : std::nullopt;
+  const auto end = pair != nullptr && pair->size() == 2 ? size_from((*pair)[1]) : std::nullopt;
+  if (!begin || !end || *begin > *end)
+    fail_entry(tensor, "data_offsets are {}, expected [begin, end] with 0 <= begin <= end", json::serialize(value));
+  if (*end > std::ssize(data))
+    fail_entry(tensor,
+               "data_offsets [{}, {}] reach beyond the file, which has {} bytes of tensor data; it is cut off (fetch "
+               "it again) or its header is wrong",
+               *begin, *end, data.size());
+  return {*begin, *end};
+}
 
-  const FileDType& read_dtype(const Tensor& tensor, const json::object& entry) const {
-    const json::string* name = member(tensor, entry, "dtype").if_string();
-    if (name == nullptr) fail(tensor, "dtype is not a string");
-    const FileDType* type = find_file_dtype(std::string_view(name->data(), name->size()));
-    if (type == nullptr)
-      fail(tensor, "dtype '{}' is not one of the format (F8_E4M3, F8_E5M2, F8_E8M0, BF16, F16, F32, ...)",
-           std::string_view(name->data(), name->size()));
-    return *type;
-  }
-
-  void read_shape(Tensor& tensor, const json::object& entry) const {
-    const json::value& value = member(tensor, entry, "shape");
-    const json::array* dims = value.if_array();
-    if (dims == nullptr) fail(tensor, "shape is not an array");
-    for (const json::value& dim : *dims) {
-      const std::optional<std::int64_t> size = size_from(dim);
-      if (!size)
-        fail(tensor, "shape {} has the dimension {}, expected a whole number of at least 0", json::serialize(value),
-             json::serialize(dim));
-      tensor.shape.push_back(*size);
-    }
-  }
-
-  std::int64_t bytes_of(const Tensor& tensor, const FileDType& type) const {
-    // A dimension of 0 makes the tensor empty, whatever the others are; their product must fit all the same.
-    const auto bits = tensor.bits_in_all(type.bits);
-    if (!bits) fail(tensor, "shape {} of {} overflows 64 bits", tensor.shape_text(), type.name);
-    if (*bits % 8 != 0)
-      fail(tensor, "{} {} is {} bits, no whole number of bytes", type.name, tensor.shape_text(), *bits);
-    return *bits / 8;
-  }
-
-  std::pair<std::int64_t, std::int64_t> read_offsets(const Tensor& tensor, const json::object& entry) const {
-    const json::value& value = member(tensor, entry, "data_offsets");
-    const json::array* pair = value.if_array();
-    const auto begin = pair != nullptr && pair->size() == 2 ? size_from((*pair)[0]) : std::nullopt;
-    const auto end = pair != nullptr && pair->size() == 2 ? size_from((*pair)[1]) : std::nullopt;
-    if (!begin || !end || *begin > *end)
-      fail(tensor, "data_offsets are {}, expected [begin, end] with 0 <= begin <= end", json::serialize(value));
-    if (*end > static_cast<std::int64_t>(data_.size()))
-      fail(tensor,
-           "data_offsets [{}, {}] reach beyond the file, which has {} bytes of tensor data; it is cut off (fetch it "
-           "again) or its header is wrong",
-           *begin, *end, data_.size());
-    return {*begin, *end};
-  }
-
-  const std::filesystem::path& file_;
-  std::span<const std::byte> data_;
-};
+/// The tensor of one entry of the header.
+Tensor read_entry(std::string_view name, const json::value& value, std::span<const std::byte> data,
+                  const FileInfo& info) {
+  Tensor tensor{.name = std::string(name), .from = &info};
+  const json::object* entry = value.if_object();
+  if (entry == nullptr) fail_entry(tensor, "its entry is not an object with dtype, shape and data_offsets");
+  const FileDType& type = read_dtype(tensor, *entry);
+  tensor.dtype = type.dtype;
+  tensor.dtype_name = type.name;
+  read_shape(tensor, *entry);
+  const std::int64_t bytes = bytes_of(tensor, type);
+  const auto [begin, end] = read_offsets(tensor, *entry, data);
+  if (end - begin != bytes)
+    fail_entry(tensor, "data_offsets [{}, {}] are {} bytes, but {} {} needs {}", begin, end, end - begin, type.name,
+               tensor.shape_text(), bytes);
+  tensor.data = data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(bytes));
+  return tensor;
+}
 
 std::uint64_t read_header_length(std::span<const std::byte> bytes, const std::filesystem::path& file) {
   const auto fail = [&](const std::string& message) { throw Error(ErrorKind::format, file, "", message); };
@@ -112,9 +107,7 @@ std::uint64_t read_header_length(std::span<const std::byte> bytes, const std::fi
   if (bytes.size() < 8)
     fail(fmt::format("has {} bytes, too few for a safetensors file (8 bytes of header length come first)",
                      bytes.size()));
-  std::uint64_t length = 0;
-  for (int i = 7; i >= 0; --i)
-    length = length << 8 | std::to_integer<std::uint64_t>(bytes[static_cast<std::size_t>(i)]);
+  const std::uint64_t length = boost::endian::load_little_u64(reinterpret_cast<const unsigned char*>(bytes.data()));
   if (length > kLongestHeader)
     fail(fmt::format("claims a header of {} bytes, the format allows {}; it is no safetensors file, or damaged",
                      length, kLongestHeader));
@@ -125,14 +118,14 @@ std::uint64_t read_header_length(std::span<const std::byte> bytes, const std::fi
   return length;
 }
 
-void read_metadata(const json::value& value, const std::filesystem::path& file, SafetensorsHeader& header) {
+void read_metadata(const json::value& value, FileInfo& info) {
   const json::object* object = value.if_object();
-  if (object == nullptr) throw Error(ErrorKind::format, file, "", "__metadata__ is not an object");
+  if (object == nullptr) throw Error(ErrorKind::format, info.path, "", "__metadata__ is not an object");
   for (const auto& [key, text] : *object) {
     if (!text.is_string())
-      throw Error(ErrorKind::format, file, "", "__metadata__ '{}' is {}, expected a string", std::string_view(key),
-                  json::serialize(text));
-    header.metadata.emplace(key, text.get_string());
+      throw Error(ErrorKind::format, info.path, "", "__metadata__ '{}' is {}, expected a string",
+                  std::string_view(key), json::serialize(text));
+    info.metadata.emplace(key, text.get_string());
   }
 }
 
@@ -145,11 +138,11 @@ void check_cover(const std::vector<Tensor>& tensors, std::span<const std::byte> 
   for (const Tensor& tensor : tensors) {
     const std::int64_t begin = begin_of(tensor), next_end = begin + std::ssize(tensor.data);
     if (begin < end)
-      throw Error(ErrorKind::format, file, tensor.name, "data_offsets [{}, {}] overlap those of '{}' [{}, {}]", begin,
-                  next_end, previous->name, begin_of(*previous), end);
+      throw Error(ErrorKind::format, tensor, "data_offsets [{}, {}] overlap those of '{}' [{}, {}]", begin, next_end,
+                  previous->name, begin_of(*previous), end);
     if (begin > end)
-      throw Error(ErrorKind::format, file, tensor.name,
-                  "data_offsets [{}, {}] leave a hole: the tensor before ends at {}", begin, next_end, end);
+      throw Error(ErrorKind::format, tensor, "data_offsets [{}, {}] leave a hole: the tensor before ends at {}",
+                  begin, next_end, end);
     end = next_end;
     previous = &tensor;
   }
@@ -181,27 +174,24 @@ std::string other_format(const std::filesystem::path& file) {
   return {};
 }
 
-SafetensorsHeader parse_safetensors(std::span<const std::byte> bytes, const std::filesystem::path& file) {
-  const std::size_t length = read_header_length(bytes, file);
+std::vector<Tensor> parse_safetensors(std::span<const std::byte> bytes, FileInfo& info) {
+  const std::size_t length = read_header_length(bytes, info.path);
   const std::span<const std::byte> data = bytes.subspan(8 + length);
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()) + 8, length);
-  const json::value root = parse_json(text, file, "the header");
-  if (!root.is_object()) throw Error(ErrorKind::format, file, "", "the header is not a JSON object");
+  const json::value root = parse_json(text, info.path, "the header");
+  if (!root.is_object()) throw Error(ErrorKind::format, info.path, "", "the header is not a JSON object");
 
-  SafetensorsHeader header;
-  const EntryReader reader(file, data);
-  for (const auto& [key, value] : root.get_object()) {
-    const std::string_view name = key;
-    if (name == "__metadata__")
-      read_metadata(value, file, header);
+  std::vector<Tensor> tensors;
+  for (const auto& [name, value] : root.get_object()) {
+    if (std::string_view(name) == "__metadata__")
+      read_metadata(value, info);
     else
-      header.tensors.push_back(reader.read(name, value));
+      tensors.push_back(read_entry(name, value, data, info));
   }
-  std::ranges::sort(header.tensors, {},
-                    [](const Tensor& tensor) { return std::pair(tensor.data.data(), tensor.data.size()); });
-  check_cover(header.tensors, data, file);
-  std::ranges::sort(header.tensors, {}, &Tensor::name);
-  return header;
+  std::ranges::sort(tensors, {}, [](const Tensor& one) { return std::pair(one.data.data(), one.data.size()); });
+  check_cover(tensors, data, info.path);
+  std::ranges::sort(tensors, {}, &Tensor::name);
+  return tensors;
 }
 
 }  // namespace ironcl::checkpoint

@@ -32,7 +32,7 @@ std::vector<Laid> lay_out(const std::filesystem::path& path, const std::vector<T
   std::vector<Laid> laid;
   for (const Tensor& tensor : tensors) {
     const FileDType* type =
-        tensor.dtype != DType::none ? file_dtype_of(tensor.dtype) : find_file_dtype(tensor.dtype_name);
+        find_file_dtype(tensor.dtype != DType::none ? numerics::file_name_of(tensor.dtype) : tensor.dtype_name);
     if (type == nullptr)
       throw Error(ErrorKind::config, path, tensor.name, "has no element type that a safetensors file holds");
     if (tensor.name == "__metadata__")

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-// Experts in one tensor.
 #include "host/checkpoint/stacked.h"
 
 #include "host/checkpoint/block.h"
@@ -36,7 +35,7 @@ constexpr std::array<std::string_view, 2> kInputScales = {"_activation_scale", "
 const Tensor* find_suffixed(const TensorIndex& index, const std::string& base,
                             std::span<const std::string_view> suffixes) {
   for (const std::string_view suffix : suffixes)
-    if (const Tensor* found = index.find(base + std::string(suffix))) return found;
+    if (const Tensor* found = index.folder().find(base + std::string(suffix))) return found;
   return nullptr;
 }
 
@@ -169,8 +168,7 @@ bool joined_scales(const StackedWeight& stacked, const LayerParts& parts, const 
   if (weight.shape.size() != 2 || scale.shape.size() != 2) return false;
   if (parts.global && weight.shape[0] % 2 == 0 && parts.global->shape == std::vector<std::int64_t>{2}) return true;
   if (has_four_bits(parts) || parts.problem) return false;
-  BlockSource source{};
-  std::optional<ScaleGrid> grid = said_grid(parts, source);
+  std::optional<ScaleGrid> grid = said_grid(parts);
   if (!grid) grid = options.block ? *options.block : grid_from_shape(scale, weight);
   if (grid->group_rows == 0) return false;
   const std::int64_t half = weight.shape[0] / 2;
@@ -272,31 +270,31 @@ Tensor slice_of(const Tensor& tensor, std::int64_t expert) {
 
 Tensor rows_of(const Tensor& matrix, std::int64_t begin, std::int64_t end) {
   Tensor rows = matrix;
-  const std::size_t bytes = matrix.data.size() / static_cast<std::size_t>(matrix.shape[0]);
+  const std::int64_t row = std::ssize(matrix.data) / matrix.shape[0];
   rows.shape[0] = end - begin;
-  rows.data =
-      matrix.data.subspan(static_cast<std::size_t>(begin) * bytes, static_cast<std::size_t>(end - begin) * bytes);
+  rows.data = matrix.bytes(begin * row, (end - begin) * row);
   return rows;
 }
 
-std::optional<SharedScale> find_shared_scale(const TensorIndex& index, std::string_view layer) {
-  const auto name = split_expert(layer);
-  if (!name) return std::nullopt;
-  const std::string_view projection = name->projection;
-  SharedScale shared;
-  shared.expert = name->expert;
-  const auto look = [&](std::string_view of) {
+void share_scales(const TensorIndex& index, LayerParts& parts, std::unordered_set<const Tensor*>& used) {
+  const auto name = split_expert(parts.name);
+  if (!name) return;
+  const auto take = [&](std::string_view of, std::int64_t part, std::int64_t count) {
     const std::string base = std::string(name->stem) + std::string(of);
-    shared.scale = find_suffixed(index, base, kScales);
-    shared.input_scale = find_suffixed(index, base, kInputScales);
-    return shared.scale != nullptr && !shared.scale->shape.empty() && shared.expert < shared.scale->shape[0];
+    const Tensor* scale = find_suffixed(index, base, kScales);
+    if (scale == nullptr || scale->shape.empty() || name->expert >= scale->shape[0]) return false;
+    used.insert(scale);
+    parts.scale = slice_of(*scale, name->expert);
+    parts.part = part;
+    parts.parts = count;
+    const Tensor* input_scale = find_suffixed(index, base, kInputScales);
+    if (input_scale == nullptr || parts.input_scale) return true;
+    used.insert(input_scale);
+    parts.input_scale = slice_of(*input_scale, name->expert);
+    return true;
   };
-  if (look(projection)) return shared;
-  if (projection != "gate_proj" && projection != "up_proj") return std::nullopt;
-  shared.part = projection == "up_proj" ? 1 : 0;
-  shared.parts = 2;
-  if (look("gate_up_proj")) return shared;
-  return std::nullopt;
+  const bool up = name->projection == "up_proj";
+  if (!take(name->projection, 0, 1) && (up || name->projection == "gate_proj")) take("gate_up_proj", up ? 1 : 0, 2);
 }
 
 }  // namespace ironcl::checkpoint

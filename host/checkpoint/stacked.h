@@ -26,17 +26,9 @@ Tensor slice_of(const Tensor& tensor, std::int64_t expert);
 /// The rows [begin, end) of a matrix that has them.
 Tensor rows_of(const Tensor& matrix, std::int64_t begin, std::int64_t end);
 
-/// The tensor of stacked scales that an expert's own weight shares.
-struct SharedScale {
-  const Tensor* scale = nullptr;
-  const Tensor* input_scale = nullptr;
-  std::int64_t expert = 0;
-  /// Which part of the rows of a fused projection this one is; gate and up share gate_up_proj. 0 of 1: all of them.
-  std::int64_t part = 0, parts = 1;
-};
-
-/// The stacked scales of layer "<...>.<expert>.<projection>": `<...>.<projection>_scale_inv`, or for gate_proj and
-/// up_proj `<...>.gate_up_proj_scale_inv`. Empty where there are none.
-std::optional<SharedScale> find_shared_scale(const TensorIndex& index, std::string_view layer);
+/// Gives layer "<...>.<expert>.<projection>" its slices of the stacked scales that its weight shares with its
+/// neighbours, where there are such: `<...>.<projection>_scale_inv`, or for gate_proj and up_proj
+/// `<...>.gate_up_proj_scale_inv`. The tensors are added to `used`. Throws Error shape.
+void share_scales(const TensorIndex& index, LayerParts& parts, std::unordered_set<const Tensor*>& used);
 
 }  // namespace ironcl::checkpoint

@@ -40,10 +40,6 @@ const FileDType* find_file_dtype(std::string_view name) noexcept {
   return nullptr;
 }
 
-const FileDType* file_dtype_of(DType dtype) noexcept {
-  return dtype == DType::none ? nullptr : find_file_dtype(numerics::file_name_of(dtype));
-}
-
 const std::filesystem::path& Tensor::file() const noexcept {
   static const std::filesystem::path none;
   return from == nullptr ? none : from->path;

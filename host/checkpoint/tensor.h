@@ -26,8 +26,6 @@ struct FileDType {
 
 /// The type with that name in a safetensors header; nullptr where the format has none.
 const FileDType* find_file_dtype(std::string_view name) noexcept;
-/// The file type that holds `dtype`; nullptr for none.
-const FileDType* file_dtype_of(DType dtype) noexcept;
 
 /// What a tensor's file is, and what it says of itself.
 struct FileInfo {
@@ -63,6 +61,10 @@ struct Tensor {
     return value;
   }
   double number(std::int64_t i) const;
+  /// `count` bytes from byte `begin` on.
+  std::span<const std::byte> bytes(std::int64_t begin, std::int64_t count) const {
+    return data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
+  }
   bool is_fp8() const noexcept;    ///< Elements of fp8, of any kind; e8m0 is a scale's type.
   std::string shape_text() const;  ///< "[576, 2048]", "[]".
 };

@@ -62,12 +62,10 @@ bool speaks_of_scales(std::string_view name) noexcept {
 }
 
 std::size_t leaf_of(std::string_view name) noexcept {
-  constexpr std::string_view kWeight = "weight.";
   const std::size_t inside = name.rfind(".weight.");
   if (inside != std::string_view::npos) return inside + 1;
-  if (name.starts_with(kWeight)) return 0;
-  const std::size_t dot = name.rfind('.');
-  return dot == std::string_view::npos ? 0 : dot + 1;
+  if (name.starts_with("weight.")) return 0;
+  return name.rfind('.') + 1;  // 0 where there is no dot
 }
 
 std::string layer_name(std::string_view prefix) {
@@ -80,7 +78,7 @@ TensorIndex::TensorIndex(const Folder& folder) : folder_(&folder) {
     const std::string_view text = name;
     const std::size_t leaf = leaf_of(text);
     const Member member{text.substr(leaf), tensor, part_of(text.substr(leaf))};
-    if (leaf == 0 && !member.part.known()) continue;
+    if (leaf == 0 && member.part.part == Part::none) continue;
     const auto [at, added] = by_prefix_.try_emplace(text.substr(0, leaf));
     if (added) prefixes_.push_back(at->first);
     at->second.push_back(member);

@@ -30,7 +30,6 @@ enum class Part {
 
 struct PartName {
   Part part = Part::none;
-  bool known() const noexcept { return part != Part::none; }
   std::string_view why;  ///< For aside and refused: what the tensor is, to follow its name.
 };
 
@@ -56,8 +55,6 @@ class TensorIndex {
   const std::vector<Member>& beside(std::string_view prefix) const;
   /// All prefixes, each once.
   const std::vector<std::string_view>& prefixes() const noexcept { return prefixes_; }
-  /// nullptr where there is none.
-  const Tensor* find(std::string_view name) const { return folder_->find(name); }
   const Folder& folder() const noexcept { return *folder_; }
 
  private:

@@ -57,7 +57,7 @@ struct Task {
   std::int64_t values() const { return rows * item->weight.k; }
 };
 
-std::vector<Task> tasks_of(const Shard& shard, bool copies) {
+std::vector<Task> tasks_of(const Shard& shard) {
   std::vector<Task> tasks;
   for (const Item& item : shard.items) {
     const Weight& weight = item.weight;
@@ -66,7 +66,6 @@ std::vector<Task> tasks_of(const Shard& shard, bool copies) {
     for (std::int64_t first = 0; first < weight.n; first += rows)
       tasks.push_back({&item, nullptr, first, std::min(rows, weight.n - first)});
   }
-  if (!copies) return tasks;
   for (const Tensor* tensor : shard.copies)
     for (std::size_t first = 0; first < tensor->data.size(); first += kCopy)
       tasks.push_back({nullptr, tensor, static_cast<std::int64_t>(first),
@@ -128,7 +127,7 @@ struct Conversion::State : ConversionFacts {
     plan = make_plan(checkpoint, request.format, request.keep, request.clips);
     if (request.threads == 0) request.threads = std::max(1u, std::thread::hardware_concurrency());
     for (const Shard& shard : plan.shards) {
-      for (const Task& task : tasks_of(shard, true)) input_bytes += bytes_of(task);
+      for (const Task& task : tasks_of(shard)) input_bytes += bytes_of(task);
       for (const Tensor& spec : specs_of(shard)) {
         const std::uint64_t bits = checkpoint::find_file_dtype(spec.dtype_name)->bits;
         output_bytes += (static_cast<std::uint64_t>(spec.elements()) * bits + 7) / 8;
@@ -209,8 +208,8 @@ struct Conversion::State : ConversionFacts {
     if (wanted.empty()) return result;
     std::vector<Task> tasks;
     for (const Shard& shard : plan.shards)
-      for (const Task& task : tasks_of(shard, false))
-        if (wanted.contains(key(*task.item))) {
+      for (const Task& task : tasks_of(shard))
+        if (task.item != nullptr && wanted.contains(key(*task.item))) {
           tasks.push_back(task);
           result[key(*task.item)] = 0;
         }
@@ -237,13 +236,11 @@ struct Conversion::State : ConversionFacts {
     metadata.erase("_quantization_metadata");
     metadata.try_emplace("format", "pt");
     checkpoint::SafetensorsWriter writer(work() / shard.file->path().filename(), specs_of(shard), metadata);
-    const std::vector<Task> tasks = tasks_of(shard, true);
+    const std::vector<Task> tasks = tasks_of(shard);
     parallel(request.threads, tasks.size(), [&](std::size_t i) {
       const Task& task = tasks[i];
       if (task.copy != nullptr) {
-        writer.write_at(
-            task.copy->name, task.first,
-            task.copy->data.subspan(static_cast<std::size_t>(task.first), static_cast<std::size_t>(task.rows)));
+        writer.write_at(task.copy->name, task.first, task.copy->bytes(task.first, task.rows));
       } else {
         const auto found = amax.find(key(*task.item));
         write_stripe(writer, task, found == amax.end() ? 0 : std::bit_cast<float>(found->second));
@@ -417,7 +414,7 @@ void Conversion::run(const Progress& progress) {
       if (!is_one_of(state.resumed, name)) {
         state.write_shard(shard, advance);
       } else {
-        for (const Task& task : tasks_of(shard, true)) advance(bytes_of(task));
+        for (const Task& task : tasks_of(shard)) advance(bytes_of(task));
       }
       state.find_spoiled(shard);
     }
@@ -446,7 +443,7 @@ std::vector<LayerLoss> Conversion::verify(const Progress& progress) const {
                       "is {} {}, expected {}; it was written by something else", tensor.dtype_name,
                       tensor.shape_text(), spec.dtype_name);
     }
-    const std::vector<Task> tasks = tasks_of(shard, true);
+    const std::vector<Task> tasks = tasks_of(shard);
     parallel(state.request.threads, tasks.size(), [&](std::size_t i) {
       const Task& task = tasks[i];
       Loss loss;
@@ -463,14 +460,11 @@ std::vector<LayerLoss> Conversion::verify(const Progress& progress) const {
         const Extent extent = extent_of(task);
         const auto x = grown(buffers.x, task.values()), y = grown(buffers.y, task.values());
         item.weight.read(task.first, task.rows, x);
-        const auto part = [](const Tensor& tensor, std::int64_t begin, std::int64_t count) {
-          return tensor.data.subspan(static_cast<std::size_t>(begin), static_cast<std::size_t>(count));
-        };
         std::span<const std::byte> scales;
         float global = 1;
-        if (scheme.quantized()) scales = part(file.at(item.names().scale), extent.scales_begin, extent.scales);
+        if (scheme.quantized()) scales = file.at(item.names().scale).bytes(extent.scales_begin, extent.scales);
         if (scheme.global) global = file.at(item.names().global).element<float>(0);
-        decode(scheme, part(file.at(item.names().codes), extent.codes_begin, extent.codes), scales, task.rows,
+        decode(scheme, file.at(item.names().codes).bytes(extent.codes_begin, extent.codes), scales, task.rows,
                item.weight.k, global, y);
         loss.add(x, y);
       }

@@ -48,8 +48,6 @@ class Conversion {
   /// Opens the input and plans. Throws checkpoint::Error: what cannot be read; OUT that is there, or inside of IN.
   explicit Conversion(Request request);
   ~Conversion();
-  Conversion(const Conversion&) = delete;
-  Conversion& operator=(const Conversion&) = delete;
 
   const ConversionFacts& facts() const noexcept;
 

@@ -62,7 +62,7 @@ class Planner {
  public:
   Planner(const Checkpoint& checkpoint, const Format& format, const std::vector<std::string>& keep,
           const InputClips& clips)
-      : checkpoint_(checkpoint), keep_entries_(keep), keep_(keep), clips_(clips) {
+      : checkpoint_(checkpoint), keep_(keep), clips_(clips) {
     plan_.format = std::make_shared<const Format>(format);
     plan_.plain = std::make_shared<const Format>(make_format({.scheme = "none"}));
   }
@@ -74,7 +74,7 @@ class Planner {
     std::ranges::sort(plan_.ignored, checkpoint::natural_less);
     plan_.ignored.erase(std::unique(plan_.ignored.begin(), plan_.ignored.end()), plan_.ignored.end());
     check_clips();
-    for (const std::string& entry : keep_entries_)
+    for (const std::string& entry : keep_.entries())
       if (std::ranges::none_of(plan_.kept, [names = ModuleNames({entry})](const Kept& one) {
             return names.find(one.name) != nullptr;
           }))
@@ -150,8 +150,7 @@ class Planner {
   std::string why_kept(const Tensor& tensor) const {
     const Scheme& scheme = plan_.format->scheme;
     const bool stack = is_stack(tensor);
-    if (!scheme.quantized() || tensor.elements() == 0) return "-";
-    if (tensor.shape.size() < 2) return "-";
+    if (!scheme.quantized() || tensor.elements() == 0 || tensor.shape.size() < 2) return "-";
     if (!stack && (tensor.shape.size() != 2 || !tensor.name.ends_with(kWeight)))
       return "not a linear module's matrix";
     const std::string module = module_of(tensor);
@@ -246,7 +245,6 @@ class Planner {
   }
 
   const Checkpoint& checkpoint_;
-  const std::vector<std::string>& keep_entries_;
   ModuleNames keep_;
   const InputClips& clips_;
   std::unordered_map<std::string, std::vector<const LinearLayer*>> layers_;  ///< By the name of their weight.

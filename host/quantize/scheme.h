@@ -33,7 +33,6 @@ struct Scheme {
   bool quantized() const noexcept { return scale != DType::none; }
   /// Whether a scale depends on the largest magnitude of the whole tensor.
   bool needs_tensor_amax() const noexcept { return global || (quantized() && grid == ScaleGrid{0, 0}); }
-  bool operator==(const Scheme&) const = default;
 };
 
 /// A layer's tensors in a file: their names ("q_proj.weight_packed", "q_proj.weight_scale_inv"), `input` being the

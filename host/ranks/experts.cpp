@@ -224,8 +224,8 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
   } catch (...) {
     failure = failure_of(std::current_exception());
   }
-  std::vector<std::uint64_t> counts(ranks);
-  for (std::size_t rank = 0; rank < ranks; ++rank) counts[rank] = sends[rank].size();
+  const auto counts =
+      words::each(sends, [](const auto& tokens_there) -> std::uint64_t { return tokens_there.size(); });
   std::vector<std::span<const std::byte>> send(ranks);
   for (std::size_t rank = 0; rank < ranks; ++rank) send[rank] = std::as_bytes(std::span(counts).subspan(rank, 1));
   lap(&Times::compute);
@@ -249,15 +249,13 @@ layer::RoutedTokens SpreadExperts::run(std::int64_t tokens, std::span<const std:
   // This rank's experts compute the tokens that are here; of each token its slots in order.
   Given codes{"x", {}, {}};
   std::vector<std::int32_t> slots(all * top_k), at(slots.size()), index(slots.size());
-  for (std::size_t rank = 0, slot = 0; rank < ranks; slot += here[rank++] * top_k) {
+  results_.resize(ranks);
+  std::size_t all_theirs = 0;
+  for (std::size_t rank = 0, slot = 0; rank < ranks; ++rank) {
     const std::span<const std::byte> from = coming.from(static_cast<int>(rank));
     codes.values.push_back(from.first(here[rank] * row));
     codes.scales.push_back(from.subspan(here[rank] * row, here[rank] * scale_row));
     std::ranges::copy(from.last(here[rank] * ids_row), reinterpret_cast<std::byte*>(slots.data() + slot));
-  }
-  results_.resize(ranks);
-  std::size_t all_theirs = 0;
-  for (std::size_t rank = 0, slot = 0; rank < ranks; ++rank) {
     std::size_t theirs = 0;
     for (const std::size_t end = slot + here[rank] * top_k; slot < end; ++slot)
       theirs += rank_at(slots[slot]) == self;

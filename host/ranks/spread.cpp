@@ -71,9 +71,8 @@ void Launch::run(const std::function<void(Group&, const Device&)>& work) {
 
 Choices choices_for(const std::string& layer, const GemmDesc& problem, const SpreadSettings& settings) {
   const std::string leaf = layer.substr(layer.rfind('.') + 1);
-  constexpr const char* kRows[] = {"o_proj", "down_proj", "out_proj", "wo", "w2", "fc2", "c_proj", "dense_4h_to_h"};
-  const bool row = std::find(std::begin(kRows), std::end(kRows), leaf) != std::end(kRows) &&
-                   (settings.ragged || k_block(problem) != 0);
+  constexpr std::array kRows = {"o_proj", "down_proj", "out_proj", "wo", "w2", "fc2", "c_proj", "dense_4h_to_h"};
+  const bool row = std::ranges::find(kRows, leaf) != kRows.end() && (settings.ragged || k_block(problem) != 0);
   return {.split = settings.split.value_or(row ? Split::row : Split::column),
           .ragged = settings.ragged,
           .chunks = settings.chunks,

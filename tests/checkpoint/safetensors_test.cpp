@@ -3,7 +3,6 @@
 #include "host/checkpoint/safetensors.h"
 
 #include "host/checkpoint/matrix.h"
-#include "host/checkpoint/safetensors_header.h"
 #include "tests/checkpoint/support.h"
 
 namespace ironcl::checkpoint {
@@ -72,12 +71,12 @@ TEST(Safetensors, ListsTypesItDoesNotComputeWith) {
 TEST(Safetensors, EveryComputedTypeHasOneFileTypeOfItsSize) {
   for (const DType dtype : {DType::f32, DType::f16, DType::bf16, DType::e4m3fn, DType::e5m2, DType::e8m0, DType::i8,
                             DType::s32, DType::f64}) {
-    const FileDType* type = file_dtype_of(dtype);
+    const FileDType* type = find_file_dtype(numerics::file_name_of(dtype));
     ASSERT_NE(type, nullptr) << numerics::name_of(dtype);
     EXPECT_EQ(type->bits, 8 * numerics::size_of(dtype)) << type->name;
     EXPECT_EQ(find_file_dtype(type->name), type);
   }
-  EXPECT_EQ(file_dtype_of(DType::none), nullptr);
+  EXPECT_EQ(find_file_dtype(""), nullptr);
   EXPECT_EQ(find_file_dtype("F9"), nullptr);
 }
 
@@ -216,7 +215,8 @@ TEST(Safetensors, EveryTruncationIsAnError) {
                      {{"weight_block", "128"}}));
   for (std::size_t size = 0; size < good.size(); ++size) {
     const std::vector<char> exact(good.begin(), good.begin() + static_cast<std::ptrdiff_t>(size));
-    EXPECT_THROW(parse_safetensors({reinterpret_cast<const std::byte*>(exact.data()), size}, "cut"), Error) << size;
+    FileInfo file{"cut", {}};
+    EXPECT_THROW(parse_safetensors({reinterpret_cast<const std::byte*>(exact.data()), size}, file), Error) << size;
   }
 }
 

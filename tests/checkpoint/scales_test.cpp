@@ -21,7 +21,7 @@ Tensor shaped(const std::string& name, std::vector<std::int64_t> shape, DType dt
   Tensor tensor;
   tensor.name = name;
   tensor.dtype = dtype;
-  tensor.dtype_name = file_dtype_of(dtype)->name;
+  tensor.dtype_name = numerics::file_name_of(dtype);
   tensor.shape = std::move(shape);
   return in_file(std::move(tensor));
 }
@@ -85,7 +85,7 @@ TEST(ScaleType, IsF32F16Bf16OrE8m0) {
     EXPECT_NO_THROW(check_scale_dtype(shaped("s", {}, dtype)));
   for (const DType dtype : {DType::f64, DType::e4m3fn, DType::i8, DType::s32})
     expect_throw([&] { check_scale_dtype(shaped("s", {}, dtype)); }, ErrorKind::dtype, kFile, "s",
-                 {std::string(file_dtype_of(dtype)->name), "expected scales of F32, F16, BF16 or F8_E8M0"});
+                 {std::string(numerics::file_name_of(dtype)), "expected scales of F32, F16, BF16 or F8_E8M0"});
 }
 
 TEST(ScaleValues, MustBeFiniteAndNotNegative) {

@@ -2,8 +2,7 @@
 // A safetensors file in memory: an Error, or tensors that lie inside the file and cover it.
 #include <span>
 
-#include "host/checkpoint/error.h"
-#include "host/checkpoint/safetensors_header.h"
+#include "host/checkpoint/safetensors.h"
 #include "tests/fuzz/fuzz.h"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
@@ -11,7 +10,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   const std::span<const std::byte> bytes(reinterpret_cast<const std::byte*>(data), size);
   try {
     std::size_t covered = 0;
-    for (const checkpoint::Tensor& tensor : checkpoint::parse_safetensors(bytes, "input").tensors) {
+    checkpoint::FileInfo file{"input", {}};
+    for (const checkpoint::Tensor& tensor : checkpoint::parse_safetensors(bytes, file)) {
       fuzz::must(tensor.data.empty() || (tensor.data.data() >= bytes.data() &&
                                          tensor.data.data() + tensor.data.size() <= bytes.data() + bytes.size()),
                  "a tensor lies inside its file");

@@ -268,8 +268,7 @@ class Product {
     std::byte* at = own.data();
     for (std::size_t i = 0; i < static_cast<std::size_t>(m); ++i) {
       at = std::fill_n(at, zeros, std::byte{});
-      at = std::copy_n(x.begin() + static_cast<std::ptrdiff_t>(i * step + bytes_of_elements(x_type(), first_col)),
-                       row, at);
+      at = std::copy_n(x.data() + i * step + bytes_of_elements(x_type(), first_col), row, at);
     }
     queue.write(to, own.first(to.size), IRONCL_HOST_STABLE_UNTIL_EVENT);
   }
@@ -319,6 +318,7 @@ Times in_chunks(std::int64_t m, int chunks, std::span<std::byte> memory, std::si
   std::vector<Chunk> all;
   Times times;
   Laps laps;
+  if (failure) m = 0;
   for (const Range& rows : Partition::even("m", m, std::max(chunks, 1)).ranges) {
     const std::span<std::byte> local = memory.subspan(static_cast<std::size_t>(rows.begin) * row_bytes,
                                                       static_cast<std::size_t>(rows.size()) * row_bytes);
@@ -388,14 +388,13 @@ Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, con
   Times times = in_chunks(
       m, chunks, memory, contributes(self) ? row : 0, std::move(wrong), compute,
       [&](Range rows, std::span<const std::byte> local, const Failure& failure) {
-        std::vector<std::span<const std::byte>> send(static_cast<std::size_t>(ranks));
-        std::vector<std::size_t> receive(static_cast<std::size_t>(ranks));
+        std::vector<std::span<const std::byte>> send;
+        std::vector<std::size_t> receive;
         for (int rank = 0; rank < ranks; ++rank) {
           const Range theirs = owned(rows, rank);
-          if (contributes(self))
-            send[static_cast<std::size_t>(rank)] =
-                local.subspan(static_cast<std::size_t>(theirs.begin - rows.begin) * row, bytes(theirs, row));
-          if (contributes(rank)) receive[static_cast<std::size_t>(rank)] = bytes(owned(rows, self), row);
+          const std::size_t at = static_cast<std::size_t>(theirs.begin - rows.begin) * row;
+          send.push_back(contributes(self) ? local.subspan(at, bytes(theirs, row)) : local);
+          receive.push_back(contributes(rank) ? bytes(owned(rows, self), row) : 0);
         }
         return Exchange(group, "sum of partial results", send, receive, failure, record);
       },
@@ -425,9 +424,8 @@ Times reduce(Group& group, std::int64_t m, std::int64_t n, ironcl_dtype out, con
     sums[i].finish();
     for (int rank = 0; rank < ranks; ++rank)
       if (rank != self)
-        std::copy(sums[i].from(rank).begin(), sums[i].from(rank).end(),
-                  d.begin() +
-                      static_cast<std::ptrdiff_t>(static_cast<std::size_t>(owned(shares[i], rank).begin) * out_row));
+        std::ranges::copy(sums[i].from(rank),
+                          d.data() + static_cast<std::size_t>(owned(shares[i], rank).begin) * out_row);
   }
   times.waiting = laps.next() - times.compute;
   return times;
@@ -450,9 +448,8 @@ class Linear {
   /// Collective. Reads and prepares this rank's part of the weights.
   Linear(Group& group, const Device& device, const Whole& whole, const Choices& choices)
       : group_(&group), choices_(choices), problem_(whole.problem) {
-    const bool row = choices.split == Split::row;
-    group.together(row ? "creating a row split" : "creating a column split",
-                   detail::record_of(row ? "row" : "column", whole.problem, choices), [&] {
+    group.together(row() ? "creating a row split" : "creating a column split",
+                   detail::record_of(row() ? "row" : "column", whole.problem, choices), [&] {
                      // Rows that share scales would be quantised differently in chunks.
                      if (choices.chunks > 1 && problem_.a_scale.dtype != IRONCL_DTYPE_NONE &&
                          problem_.a_scale.rows != 1 && whole.a_scale.empty())
@@ -464,19 +461,17 @@ class Linear {
                      shards_ = shard(whole.problem, group.size(), choices);
                      active_ = shards_.active();
                      queue_ = Queue(device);
-                     const bool partial = row && active_.size() > 1;
+                     const bool partial = row() && active_.size() > 1;
                      product_ = detail::Product(
                          device, queue_, whole, shards_.rows_of(group.rank()), shards_.cols_of(group.rank()),
-                         partial ? ironcl_dtype{IRONCL_F32} : problem_.d, !row || active_.front() == group.rank());
+                         partial ? ironcl_dtype{IRONCL_F32} : problem_.d, !row() || active_.front() == group.rank());
                    });
   }
 
   /// Collective. Computes D [m, n] of x [m, k], both row-major without gaps. With choices.own_columns, one of them
   /// has this rank's columns only.
   void run(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
-    Failure wrong = sizes().check(m, x.size(), d.size());
-    if (wrong) m = 0;
-    spread(m, d, choices_.chunks, std::move(wrong),
+    spread(m, d, choices_.chunks, sizes().check(m, x.size(), d.size()),
            [&](Range rows, std::span<std::byte> to, const detail::Poll& poll) {
              write(rows, x);
              std::vector<Event> made;
@@ -487,10 +482,9 @@ class Linear {
   /// Collective. Like run() in one chunk, but phases wait for one another, so that times() has each by itself.
   void phases(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
     Failure wrong = sizes().check(m, x.size(), d.size());
-    if (wrong) m = 0;
     Times alone;
     group_->together("phases of a call", "", [&] {
-      if (!product_ || m == 0) return;
+      if (!product_ || wrong || m == 0) return;
       detail::Laps laps;
       write({0, m}, x);
       queue_.finish();
@@ -547,10 +541,8 @@ class Linear {
       for (auto i = static_cast<std::size_t>(rows.begin); i < static_cast<std::size_t>(rows.end); ++i)
         for (const Range& range : to) {
           const std::size_t bytes = static_cast<std::size_t>(range.size()) * element;
-          std::copy_n(
-              from.begin(), bytes,
-              d.begin() + static_cast<std::ptrdiff_t>(
-                              (i * static_cast<std::size_t>(ld) + static_cast<std::size_t>(range.begin)) * element));
+          const std::size_t at = i * static_cast<std::size_t>(ld) + static_cast<std::size_t>(range.begin);
+          std::copy_n(from.begin(), bytes, d.data() + at * element);
           from = from.subspan(bytes);
         }
     };
@@ -616,15 +608,14 @@ class GatedMlp {
       down_ = detail::Product(device, queue_, down, {{0, down.problem.n}}, mine,
                               active_.size() > 1 ? ironcl_dtype{IRONCL_F32} : down.problem.d,
                               active_.front() == group.rank(), made.end - mine.end);
-      ActivateDesc desc;
-      desc.rows = down.problem.m;
-      desc.cols = made.size();
-      desc.x = desc.y = IRONCL_F32;
-      desc.activation = activation;
-      desc.limit = limit;
-      desc.scale = {};
-      activate_ = Activate(device, desc);
-      between_ = Buffer(device, bytes_of_elements(IRONCL_F32, desc.rows * desc.cols));
+      activate_ = Activate(device, {.rows = down.problem.m,
+                                    .cols = made.size(),
+                                    .x = IRONCL_F32,
+                                    .y = IRONCL_F32,
+                                    .activation = activation,
+                                    .limit = limit,
+                                    .scale = {}});
+      between_ = Buffer(device, bytes_of_elements(IRONCL_F32, down.problem.m * made.size()));
     });
   }
 
@@ -632,7 +623,6 @@ class GatedMlp {
   void run(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
     const ironcl_dtype type = x_type(x_);
     Failure wrong = detail::CallSizes{type, y_.d, x_.k, y_.n, y_.m}.check(m, x.size(), d.size());
-    if (wrong) m = 0;
     const auto compute = [&](Range rows, std::span<std::byte> to, const detail::Poll& poll) {
       const auto part =
           x.subspan(bytes_of_elements(type, rows.begin * x_.k), bytes_of_elements(type, rows.size() * x_.k));

@@ -54,15 +54,11 @@ class Experts {
     if (!wrong && (ids.size() != weights.size() || (!ids.empty() && ids.size() != slots)))
       wrong = {IRONCL_INVALID_ARGUMENT, 0,
                text_of(detail::rows_of(tokens), "; ids and weights are [m, ", info_.top_k, "] or absent")};
-    if (wrong) tokens = 0;
     std::string record = detail::rows_of(tokens);
     const auto compute = [&](Range, std::span<std::byte> to, const detail::Poll& poll) {
-      ExpertsArgs args;
-      args.tokens = tokens;
-      args.x = x_.span(0, x.size());
+      ExpertsArgs args{.tokens = tokens, .x = x_.span(0, x.size()), .y = y_.span(0, to.size())};
       args.ids = ids_.span(0, slots * sizeof(std::int32_t));
       args.weights = weights_.span(0, args.ids.size);
-      args.y = y_.span(0, to.size());
       queue_.write(args.x, x);
       if (!ids.empty()) {
         args.routed = IRONCL_ROUTED_BY_CALLER;

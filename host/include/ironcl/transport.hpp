@@ -91,11 +91,9 @@ class ThreadRanks {
       std::vector<std::byte> sent;
       {
         const std::lock_guard lock(ranks_.mutex_);
-        auto& messages = ranks_.boxes_[way_].messages;
-        const auto message = messages.find(number_);
-        if (message == messages.end()) return false;
-        sent = std::move(message->second);
-        messages.erase(message);
+        auto message = ranks_.boxes_[way_].messages.extract(number_);
+        if (message.empty()) return false;
+        sent = std::move(message.mapped());
       }
       std::copy_n(sent.begin(), std::min(sent.size(), bytes_.size()), bytes_.begin());
       if (sent.size() != bytes_.size())
@@ -234,11 +232,12 @@ class Exchange {
     out_.resize(ranks);
     in_.resize(ranks);
     from_.resize(ranks);
-    heads_.resize(ranks);
-    Head& head = heads_[self];
+    Head head;
     head.status = failure.status;
     head.native = failure.native;
     std::snprintf(head.text.data(), head.text.size(), "%s", (failure ? failure.text : record).c_str());
+    in_[self] = group.room(kHeadBytes);
+    std::memcpy(in_[self].memory.get(), &head, sizeof head);
     from_[self] = send[self];
     Head silent;  // Of a message of which nothing arrives because its transport failed.
     std::snprintf(silent.text.data(), silent.text.size(), "%s", record.c_str());
@@ -312,10 +311,10 @@ class Exchange {
   /// The failure of the lowest rank that failed, the same on every rank; empty where none did. Call after wait().
   Failure failure() {
     for (std::size_t rank = 0; rank < in_.size(); ++rank)
-      if (const Head& head = head_of(rank); head.status != IRONCL_OK)
+      if (const Head head = head_of(rank); head.status != IRONCL_OK)
         return {head.status, head.native, text_of(phase_, ": rank ", rank, ": ", head.text.data())};
     for (std::size_t rank = 1; rank < in_.size(); ++rank) {
-      const Head &first = head_of(0), &head = head_of(rank);
+      const Head first = head_of(0), head = head_of(rank);
       if (std::strcmp(first.text.data(), head.text.data()) != 0)
         return {IRONCL_INVALID_ARGUMENT, 0,
                 text_of(phase_, ": rank ", rank, " has ", head.text.data(), ", rank 0 has ", first.text.data(),
@@ -346,16 +345,16 @@ class Exchange {
     std::size_t rank;
   };
 
-  const Head& head_of(std::size_t rank) const {
-    if (in_[rank].memory) std::memcpy(&heads_[rank], in_[rank].memory.get(), sizeof(Head));
-    return heads_[rank];
+  Head head_of(std::size_t rank) const {
+    Head head;
+    std::memcpy(&head, in_[rank].memory.get(), sizeof head);
+    return head;
   }
 
   Group* group_;
   std::string phase_;
   std::vector<Group::Room> out_, in_;  ///< By rank, heads included; before the messages that use them.
   std::vector<std::span<const std::byte>> from_;
-  mutable std::vector<Head> heads_;
   Failure broken_;  ///< Of a message.
   std::vector<Pending> pending_;
 };
