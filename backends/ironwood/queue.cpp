@@ -42,10 +42,11 @@ void ModelQueue::wait_for(const std::shared_ptr<Event>& event) {
 
 std::shared_ptr<Event> ModelQueue::run(const std::vector<std::shared_ptr<Event>>& wait,
                                        const std::function<double()>& command, bool wants_event) {
-  const auto done = [wants_event](auto outcome) {
-    return wants_event ? std::make_shared<DoneEvent>(std::move(outcome)) : nullptr;
+  const auto fail = [wants_event](const Error& error) {
+    if (!wants_event) throw Error(error);  // Nothing else would tell, and a sequence would go on.
+    return std::make_shared<DoneEvent>(error);
   };
-  if (failed_) return done(*failed_);
+  if (failed_) return fail(*failed_);
   Profile profile{.kind = backend::TimeKind::modelled};
   profile.queued_ns = static_cast<std::uint64_t>(std::llround(clock_ns_));
   try {
@@ -53,14 +54,14 @@ std::shared_ptr<Event> ModelQueue::run(const std::vector<std::shared_ptr<Event>>
     profile.start_ns = static_cast<std::uint64_t>(std::llround(clock_ns_));
     clock_ns_ += command();
   } catch (const Error& error) {
-    return done(error);
+    return fail(error);
   } catch (const std::bad_alloc&) {
-    return done(Error(Status::out_of_host_memory, "ironwood: no host memory to run the command"));
+    return fail(Error(Status::out_of_host_memory, "ironwood: no host memory to run the command"));
   } catch (const std::exception& error) {
-    return done(Error(Status::internal, std::string("ironwood: ") + error.what()));
+    return fail(Error(Status::internal, std::string("ironwood: ") + error.what()));
   }
   profile.end_ns = static_cast<std::uint64_t>(std::llround(clock_ns_));
-  return done(profile);
+  return wants_event ? std::make_shared<DoneEvent>(profile) : nullptr;
 }
 
 // The link between host and HBM is not modelled: host copies take no modelled time.

@@ -31,7 +31,7 @@ class ModelQueue final : public backend::Queue {
   std::shared_ptr<backend::Event> read(const backend::Span& src, void* dst) override;
 
   /// Runs `command`, which returns its modelled nanoseconds, after `wait`. The event fails with what `command`
-  /// throws, or with the failure of an event waited for. Without `wants_event` there is no event.
+  /// throws, or with the failure of an event waited for. Without `wants_event` there is no event, and that is thrown.
   std::shared_ptr<backend::Event> run(const std::vector<std::shared_ptr<backend::Event>>& wait,
                                       const std::function<double()>& command, bool wants_event = true);
 

@@ -255,5 +255,21 @@ TEST(IronwoodDevice, ACommandThatWaitsForAFailedEventFailsWithItsStatus) {
   expect_error<Error>(Status::device_lost, "", [&] { event->wait(std::chrono::nanoseconds::max()); });
 }
 
+/// Calls of a sequence have no events but the last: it does not go on to that one.
+TEST(IronwoodDevice, ASequenceWhoseFirstCallFailsFails) {
+  const Case c{.m = 4, .n = 130, .k = 200};
+  const Data data = make_data(c);
+  const auto gemm = device().create_gemm(c.desc());
+  backend::GemmArgs args;
+  args.weights = device().prepare_weights(weights_desc(c, data));
+  const backend::Recorded<backend::GemmArgs> call{gemm, args};
+  const auto sequence = device().create_sequence({call, call});
+  const auto run = [&](backend::SequenceArgs all) {
+    return sequence->enqueue(device().create_queue(), all)->wait(std::chrono::nanoseconds::max());
+  };
+  expect_error<Error>(Status::device_lost, "", [&] { run({{{std::make_shared<FailedEvent>()}}}); });
+  EXPECT_EQ(run({}), Status::ok);
+}
+
 }  // namespace
 }  // namespace ironcl::ironwood::testing
