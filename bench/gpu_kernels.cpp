@@ -393,6 +393,7 @@ int main(int argc, char** argv) try {
   const cl::Buffer flush(context, CL_MEM_READ_WRITE, s.flush_mib << 20);
   std::ofstream csv;  // Not open where no file is named: then it takes nothing.
   if (!s.csv.empty()) csv.open(s.csv);
+  if (!s.csv.empty() && !csv) throw std::runtime_error(fmt::format("--csv {}: it cannot be written", s.csv));
   csv << "m,n,k,class,variant,config,kernel_us,codes_us,bf16_us,error_codes,error_bf16,verdict\n";
   fmt::print(
       "{}; microseconds, L2 cold, an empty kernel reads {:.1f}; errors as a share of the class's bound, {} rows\n",

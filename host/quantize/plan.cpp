@@ -220,8 +220,9 @@ class Planner {
   void keep_converted(Item& item) {
     const ScaleGrid& grid = plan_.format->scheme.grid;
     std::string why;
-    if (const std::string* entry = keep_.find(item.name)) why = fmt::format("--keep {}; as bf16", *entry);
-    if (grid.group_rows == 1 && grid.group_cols != 0 && item.weight.k % grid.group_cols != 0)
+    if (const std::string* entry = keep_.find(item.name))
+      why = fmt::format("--keep {}; as bf16", *entry);
+    else if (grid.group_rows == 1 && grid.group_cols != 0 && item.weight.k % grid.group_cols != 0)
       why = fmt::format("K = {} is not a multiple of {}; as bf16", item.weight.k, grid.group_cols);
     if (why.empty()) return;
     item.format = plan_.plain;
