@@ -11,8 +11,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <random>
 #include <system_error>
 #include <utility>
@@ -153,7 +151,7 @@ struct OutputFile::State {
     std::random_device random;
     for (int attempt = 0; attempt < 16 && !file; ++attempt) {
       const fs::path path = target.path.parent_path() / fmt::format("{}.{:08x}.partial", name, random());
-      file = Descriptor(::open(path.c_str(), O_CREAT | O_EXCL | O_WRONLY | O_CLOEXEC, 0666));
+      file = Descriptor(::open(path.c_str(), O_CREAT | O_EXCL | O_RDWR | O_CLOEXEC, 0666));
       if (file) {
         aside = path;
       } else if (errno != EEXIST) {
@@ -179,13 +177,22 @@ struct OutputFile::State {
     if (::fsync(file.get()) != 0 && errno != EINVAL && errno != ENOSYS) fail(named, errno);
     if (::rename(aside.c_str(), target.path.c_str()) != 0) {
       if (errno != EBUSY || !target.there) fail(named, errno);  // EBUSY: a mount point
-      gathered.resize(fs::file_size(aside));
-      std::ifstream written(aside, std::ios::binary);
-      if (!written.read(gathered.data(), std::ssize(gathered))) fail(named, EIO);
+      read_back();
       return write_through();
     }
     aside.clear();
     if (const int code = file.close(); code != 0) fail(named, code);
+  }
+
+  /// By the descriptor: the file itself may forbid its owner to read it.
+  void read_back() {
+    gathered.resize(fs::file_size(aside));
+    for (std::size_t at = 0; at < gathered.size();) {
+      const ssize_t done = ::pread(file.get(), &gathered[at], gathered.size() - at, static_cast<off_t>(at));
+      if (done < 0 && errno == EINTR) continue;
+      if (done <= 0) fail(named, done < 0 ? errno : EIO);
+      at += static_cast<std::size_t>(done);
+    }
   }
 
   void write_through() {
