@@ -19,7 +19,7 @@
 // Set by the host: those of tile.cl, code_pairs.cl, PTX_SM_90, FLOOR_BITS.
 // workspace, as fused_products.cpp books it: as product_list.cl has it, then of each product a counter for each 64 columns, and of each work-group
 // the sums of two parts of tiles.
-// Local memory: 227 KiB, all of it of arrays of the kernel's own (docs/opencl.md).
+// Local memory: 222 KiB, all of it of arrays of the kernel's own (docs/opencl.md).
 // Origin: as gemm_wgmma_few_f16.cl; equal stretches of all K blocks after Stream-K (Osama et al., PPoPP 2023).
 #include "tile.cl"
 

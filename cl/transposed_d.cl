@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// transposed_d.cl: of kernels that make D transposed, columns of D by rows (gemm_wgmma_f16, gemm_wgmma_few_f16): how sums of a K block are
-// scaled and added, and how a tile leaves. A work-item of a warp has, of its 16 columns and each eight rows, columns `col` + odd and two
+// transposed_d.cl: of kernels that make D transposed, columns of D by rows (gemm_wgmma_f16, gemm_wgmma_few_f16, fused_products_wgmma): how sums
+// of a K block are scaled and added, and how a tile leaves. A work-item of a warp has, of its 16 columns and each eight rows, columns `col` + odd and two
 // further, and rows 2 * tl and 2 * tl + 1: four sums. Next door: parts.cl (tiles in parts of K).
 #if defined(PTX_SM_90)
 #define UNIFORM (B_SCALE_ROWS % 128 == 0 || B_SCALE_ROWS == 0x7fffffff)  // Columns of a tile have one scale in a K block.

@@ -225,13 +225,18 @@ TEST(IronwoodDevice, AQuantisedDIsTheQuantiserOnItsF32) {
   }
 }
 
-TEST(IronwoodDevice, NoRowsIsNoWork) {
-  const Case c{.m = 4, .n = 130, .k = 200};
+/// A call of the product, without rows.
+backend::Recorded<backend::GemmArgs> call_without_rows(const Case& c) {
   const Data data = make_data(c);
-  const auto gemm = device().create_gemm(c.desc());
   backend::GemmArgs args;
   args.weights = device().prepare_weights(weights_desc(c, data));
-  const auto event = gemm->enqueue(device().create_queue(), args);
+  return {device().create_gemm(c.desc()), args};
+}
+
+TEST(IronwoodDevice, NoRowsIsNoWork) {
+  const Case c{.m = 4, .n = 130, .k = 200};
+  const auto call = call_without_rows(c);
+  const auto event = call.operation->enqueue(device().create_queue(), call.args);
   EXPECT_EQ(event->wait(std::chrono::nanoseconds::max()), Status::ok);
   EXPECT_EQ(event->profile().end_ns, event->profile().start_ns);
   auto none = c.desc();
@@ -257,12 +262,7 @@ TEST(IronwoodDevice, ACommandThatWaitsForAFailedEventFailsWithItsStatus) {
 
 /// Calls of a sequence have no events but the last: it does not go on to that one.
 TEST(IronwoodDevice, ASequenceWhoseFirstCallFailsFails) {
-  const Case c{.m = 4, .n = 130, .k = 200};
-  const Data data = make_data(c);
-  const auto gemm = device().create_gemm(c.desc());
-  backend::GemmArgs args;
-  args.weights = device().prepare_weights(weights_desc(c, data));
-  const backend::Recorded<backend::GemmArgs> call{gemm, args};
+  const auto call = call_without_rows({.m = 4, .n = 130, .k = 200});
   const auto sequence = device().create_sequence({call, call});
   const auto run = [&](backend::SequenceArgs all) {
     return sequence->enqueue(device().create_queue(), all)->wait(std::chrono::nanoseconds::max());
