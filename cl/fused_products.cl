@@ -260,6 +260,6 @@ __kernel __attribute__((reqd_work_group_size(32 * (WARPS + 1), 1, 1))) void fuse
     }
     if (p + 1 < (uint)count) come(counters, p + 1);
   }
-  leave(counters, made, made_bytes, (uint)count, before, grid, &last);
+  leave(counters, made, made_bytes, 0u, (uint)count, before, grid, &last);
 }
 #endif  // Without what PTX_SM_90 promises this file is empty.

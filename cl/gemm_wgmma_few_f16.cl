@@ -34,8 +34,8 @@
 #include "ptx.cl"
 #define COLUMNS_HELD TILE_N
 #define THREADS_HELD (2 * TILE_N)
-#include "transposed_d.cl"
 #include "weights_in_registers.cl"
+#include "transposed_d.cl"
 
 // K blocks on their way or in use, of tokens and of weights, multiples of K_GROUPS: a warpgroup that met a slot whose last use it has not
 // seen would take that one's end for its own. Registers of a work-item that multiplies, and of one that feeds.
@@ -243,8 +243,8 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fe
   }
 
   REGS_MORE(REGISTERS);
-  const uint group = warp >> 2, column_group = group % COLUMN_GROUPS, k_group = group / COLUMN_GROUPS, g = lane >> 2, tl = lane & 3;
-  const uint in_b = column_group * 8192u + ((warp & 3) * 16u + g) * 128u + (((tl ^ g) << 4) ^ (g & 1) << 6);
+  const uint group = warp >> 2, column_group = group % COLUMN_GROUPS, k_group = group / COLUMN_GROUPS, g = LINE_OF(lane), tl = lane & 3;
+  const uint in_b = column_group * 8192u + ((warp & 3) * 16u + g) * 128u + ((tl ^ g) << 4);
 #if !UNIFORM
   const uint in_columns = column_group * 64u + (warp & 3) * 16u + 4u * (g >> 1) + (g & 1);
 #endif

@@ -6,7 +6,8 @@
 // workspace: FUSED_COUNTERS words of 32 bits; of each product FUSED_PRODUCT_WORDS words of 64 bits; two places of codes and their scales.
 // Codes that are made in the launch have one of two places, `made_bytes` each, in turns; what was not made yet has a value that no code has.
 // After a product's codes were read, those of the next one are unmade, which the next meeting shows to all.
-#define TURN (MEETINGS + 2)  // The counter of products of all launches before.
+#define TURN (MEETINGS + 2)      // The counter of products of all launches before,
+#define LAUNCHES (MEETINGS + 3)  // and of those launches.
 #define UNMADE 0xffffffffu   // No four codes, and no scale.
 
 // Words of a product: five addresses, and pairs of numbers.
@@ -36,8 +37,10 @@
     LOAD16_IN_ORDER(&(raw)[j_], (a) + ((row) * (lda) + (kb) * 128u + (lane & 15) * 8u + j_ * PER) * (4 / PER));
 
 #if defined(PTX_SM_90)
-/// The last work-group to leave makes all ready for the next launch; after a launch that gave up, all codes unmade.
-static inline void leave(__global uint* counters, __global uchar* made, uint made_bytes, uint count, uint before, uint grid, __local uint* last) {
+/// The last work-group to leave makes all ready for the next launch; after a launch that gave up, all codes unmade, and the `zeros` words behind
+/// them zero.
+static inline void leave(__global uint* counters, __global uchar* made, uint made_bytes, uint zeros, uint count, uint before, uint grid,
+                         __local uint* last) {
   const uint tid = get_local_id(0);
   MEETING_BARRIER();
   if (tid == 0) {
@@ -49,10 +52,11 @@ static inline void leave(__global uint* counters, __global uchar* made, uint mad
   if (!*last) return;
   uint gave_up;
   LOAD_ACQUIRED(gave_up, counters + GAVE_UP);
-  for (uint i = tid; gave_up != 0 && i < made_bytes / 2; i += MEETERS) STORE_SHOWN(made + 4 * i, UNMADE);
+  const uint codes = made_bytes / 2;  // Words of both places.
+  for (uint i = tid; gave_up != 0 && i < codes + zeros; i += MEETERS) STORE_SHOWN(made + 4 * i, i < codes ? UNMADE : 0u);
   MEETING_BARRIER();
   for (uint i = tid; i <= GAVE_UP; i += MEETERS) counters[i] = 0;
-  if (tid == 0) counters[TURN] = before + count;
+  if (tid == 0) counters[TURN] = before + count, counters[LAUNCHES] = gave_up != 0 ? 0u : counters[LAUNCHES] + 1;
 }
 __kernel void note_address(PARAMETERS(NOTE_ADDRESS_LIST)) { words[place] = (ulong)(memory + memory_at); }
 #endif

@@ -26,11 +26,14 @@
 #define VALUE_1(S, ROW, C) D_VALUE((S)[1], bias0, (ROW) + 1, C)
 #define VALUE_2(S, ROW, C) D_VALUE((S)[2], bias1, ROW, (C) + 2)
 #define VALUE_3(S, ROW, C) D_VALUE((S)[3], bias1, (ROW) + 1, (C) + 2)
-// A row's four columns: q0_ to q3_, of a row each work-item's own.
+// A row's four columns: q0_ to q3_, of a row each work-item's own. TO_PARTNER: in lanes, from a line of eight to the next.
+#ifndef TO_PARTNER
+#define TO_PARTNER 4
+#endif
 #define EXCHANGE_ROWS()                                                                                                \
   uint o0_ = as_uint(odd ? y0_ : x0_), o1_ = as_uint(odd ? y1_ : x1_), s0_ = as_uint(odd ? x0_ : y0_), s1_ = as_uint(odd ? x1_ : y1_), r0_, r1_;\
-  SHUFFLE_XOR(r0_, s0_, 4);                                                                                            \
-  SHUFFLE_XOR(r1_, s1_, 4);                                                                                            \
+  SHUFFLE_XOR(r0_, s0_, TO_PARTNER);                                                                                   \
+  SHUFFLE_XOR(r1_, s1_, TO_PARTNER);                                                                                   \
   const uint q0_ = odd ? r0_ : o0_, q1_ = odd ? o0_ : r0_, q2_ = odd ? r1_ : o1_, q3_ = odd ? o1_ : r1_
 #ifdef ACTIVATION
 // Two gates, each before its up: two columns of D.
@@ -76,7 +79,7 @@
   TO_PAIR(xs_, x0_, x1_);                                                                                          \
   TO_PAIR(ys_, y0_, y1_);                                                                                          \
   const uint own_ = odd ? ys_ : xs_, sent_ = odd ? xs_ : ys_;                                                      \
-  SHUFFLE_XOR(other_, sent_, 4);                                                                                   \
+  SHUFFLE_XOR(other_, sent_, TO_PARTNER);                                                                          \
   const uint lo_ = odd ? other_ : own_, hi_ = odd ? own_ : other_; /* columns col, col + 2 and col + 1, col + 3 */ \
   const uint q0_ = (lo_ & 0xffffu) | hi_ << 16, q1_ = lo_ >> 16 | (hi_ & 0xffff0000u);                             \
   if (row_ < d_end) {                                                                                              \

@@ -207,8 +207,8 @@ TEST(OpenClFusedProducts, OtherCallsStayWhatTheyWere) {
     codes.c.options = {};
     const Listed few = listed(of(2, 256, 256));
     Calls calls(*device,
-                {few, codes, few, halfs, many, listed(of(33, 256, 256)), few, listed(of(17, 256, 256)), few});
-    backend::GemmArgs& shown = calls.ready[6]->args;
+                {few, codes, few, halfs, many, few, few, listed(of(33, 256, 256)), listed(of(17, 256, 256)), few});
+    backend::GemmArgs& shown = calls.ready[5]->args;
     shown.a_quantized = {device->create_buffer(512), 0, 512};
     shown.a_quantized_scale = {device->create_buffer(16), 0, 16};
     expect_launches_of_their_own(calls);
