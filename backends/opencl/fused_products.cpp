@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-// Products of a sequence that follow one another, of few rows, as one launch of cl/fused_products.cl, or, of 33 to
+// Products of a sequence that follow one another, of few rows, as one launch of cl/fused_products.cl, or, of 17 to
 // 64, of cl/fused_products_wgmma.cl: which those are, and the launch. Next door: gemm.cpp, whose calls it stands for.
 #include <algorithm>
 #include <bit>
@@ -19,8 +19,8 @@ using backend::DType;
 
 namespace {
 
-// Between few rows and more, launches of gemm_mma_ring are faster. A warp of few rows has at most 32 K blocks of 128.
-constexpr std::int64_t kFewRows = 16, kMoreRows = 33, kMostRows = 64;
+// A warp of few rows has at most 32 K blocks of 128.
+constexpr std::int64_t kFewRows = 16, kMostRows = 64;
 constexpr std::int64_t kLongestRow = std::int64_t{FUSED_WARPS} * 32 * 128;
 constexpr std::int64_t kLocalBytes = std::int64_t{226} * 1024;
 
@@ -40,7 +40,7 @@ struct FusedProduct {
 bool FusedProduct::fits(const Features& f) const {
   const Problem& p = problem();
   return f.own_local_bytes >= kLocalBytes && f.has_quick_quotients() && args.m > 0 && args.m <= kMostRows &&
-         (is_few() ? p.k <= kLongestRow : args.m >= kMoreRows) && p.a_source != DType::none && !args.a_quantized &&
+         (!is_few() || p.k <= kLongestRow) && p.a_source != DType::none && !args.a_quantized &&
          (p.a == DType::e4m3fn || p.a == DType::e5m2) && p.k_group == 128 && is_row_by_k_block(p.a_scale.grid, p.k) &&
          p.k % 128 == 0 && p.d_later == DType::none &&
          (p.lda * numerics::size_of(p.a_source) | static_cast<std::int64_t>(args.a.offset)) % 16 == 0 &&
