@@ -24,7 +24,7 @@
 // Set by the host: those of tile.cl, code_pairs.cl, PTX_SM_90, FLOOR_BITS.
 // workspace, as fused_products.cpp books it: as product_list.cl has it, then of each product a counter for each 64 columns, and of each work-group
 // the sums of two parts of tiles. The counters go on counting from launch to launch.
-// Local memory: 223 KiB, all of it of arrays of the kernel's own (docs/opencl.md).
+// Local memory: 224 KiB, all of it of arrays of the kernel's own (docs/opencl.md).
 // Origin: as gemm_wgmma_few_f16.cl; equal stretches of all K blocks after Stream-K (Osama et al., PPoPP 2023); turns after the ping-pong schedule
 // of FlashAttention-3 (Shah et al., 2024).
 #include "tile.cl"
@@ -349,6 +349,7 @@ __kernel __attribute__((reqd_work_group_size(FUSED_WGMMA_ITEMS, 1, 1))) void fus
         if (first + 1 >= end) continue;
         BAR_WAIT(BEGUN, begun);
         begun ^= 1;
+        FENCE_SENT();  // What was unmade before the meeting is so for copies too; what they see of codes is looked at.
         __global const uchar* const here = made + ((before + p) & 1) * made_bytes;
         uint kb = FIRST_BLOCK(p);
         _Pragma("unroll 1") for (uint w = first + 1; w < end; ++w) {

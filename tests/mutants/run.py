@@ -159,9 +159,9 @@ class Copy:
 
 
 def failed_tests(output):
-    names = re.findall(r"^\s*\d+ - (\S+) \((?:Failed|Timeout|SEGFAULT|Subprocess aborted|Child aborted|ILLEGAL|"
+    names = re.findall(r"^\s*\d+ - (\S+)(?: .*)? \((?:Failed|Timeout|SEGFAULT|Subprocess aborted|Child aborted|ILLEGAL|"
                        r"NUMERICAL|OTHER_FAULT|Exit code[^)]*|BUS)\)?", output, re.M)
-    return names or re.findall(r"^\s*\d+ - (\S+) \(", output, re.M)
+    return names or re.findall(r"^\s*\d+ - (\S+)(?: .*)? \(", output, re.M)
 
 
 def merge_kernels(source, target):
