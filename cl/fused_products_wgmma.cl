@@ -159,8 +159,8 @@ static inline __attribute__((always_inline)) void make_codes(__local const ulong
         UNROLL for (int t_ = 0; t_ < 4; ++t_) LOCAL16(v[t_], stages + stage * STAGE_BYTES + IN_PART(t_, row)); \
         LOCAL_U(bits, STAGES_OF_CODES + stage * STAGE_BYTES + 8192u + row * 4u);                               \
       }                                                                                                        \
-      uint largest_ = bits; /* Eight codes are made at once. */                                                \
-      UNROLL for (int t_ = 0; t_ < 4; ++t_) largest_ = max(largest_, max(v[t_][0], v[t_][2]));                 \
+      uint largest_ = bits;                                                                                    \
+      UNROLL for (int t_ = 0; t_ < 16; ++t_) largest_ = max(largest_, v[t_ / 4][t_ % 4]);                      \
       if (!any_of_warp(largest_ == UNMADE) || looks <= 0) break;                                               \
       --looks;                                                                                                 \
     }                                                                                                          \
