@@ -304,6 +304,20 @@ inline void read(Queue& queue, const std::vector<Event>& made, ironcl_span from,
   for (const Event& one : made) one.wait();
 }
 
+/// Calls `commands`; where it throws, waits for what is on `queue`, which else might still use a call's host memory.
+template <class F>
+void settled(Queue& queue, F&& commands) {
+  try {
+    commands();
+  } catch (...) {
+    try {
+      queue.finish();
+    } catch (const Error&) {  // The first failure is the call's.
+    }
+    throw;
+  }
+}
+
 /// Cuts rows 0 to m into `chunks` parts. compute(rows, local, poll) fills `row_bytes` bytes per row of this rank's
 /// `memory`; post(rows, local, failure) starts to send them while the next part is computed; take(rows, exchange)
 /// uses what has arrived. A failure is thrown once the messages of every part have arrived, so that none is left for
@@ -473,10 +487,12 @@ class Linear {
   void run(std::int64_t m, std::span<const std::byte> x, std::span<std::byte> d) {
     spread(m, d, choices_.chunks, sizes().check(m, x.size(), d.size()),
            [&](Range rows, std::span<std::byte> to, const detail::Poll& poll) {
-             write(rows, x);
-             std::vector<Event> made;
-             made.push_back(product_.run(queue_, rows.size()));
-             detail::read(queue_, made, product_.d(rows.size()), to, poll);
+             detail::settled(queue_, [&] {
+               write(rows, x);
+               std::vector<Event> made;
+               made.push_back(product_.run(queue_, rows.size()));
+               detail::read(queue_, made, product_.d(rows.size()), to, poll);
+             });
            });
   }
   /// Collective. Like run() in one chunk, but phases wait for one another, so that times() has each by itself.
@@ -626,15 +642,18 @@ class GatedMlp {
     const auto compute = [&](Range rows, std::span<std::byte> to, const detail::Poll& poll) {
       const auto part =
           x.subspan(bytes_of_elements(type, rows.begin * x_.k), bytes_of_elements(type, rows.size() * x_.k));
-      std::vector<Event> made;
-      for (detail::Product* one : {&gate_, &up_}) {
-        one->write(queue_, part, rows.size(), x_.k, 0);
-        made.push_back(one->run(queue_, rows.size()));
-      }
-      const ironcl_span up_d = up_.d(rows.size()), h = between_.span(0, up_d.size);
-      made.push_back(queue_.run(activate_, {.rows = rows.size(), .gate = gate_.d(rows.size()), .up = up_d, .y = h}));
-      made.push_back(down_.run(queue_, rows.size(), h));
-      detail::read(queue_, made, down_.d(rows.size()), to, poll);
+      detail::settled(queue_, [&] {
+        std::vector<Event> made;
+        for (detail::Product* one : {&gate_, &up_}) {
+          one->write(queue_, part, rows.size(), x_.k, 0);
+          made.push_back(one->run(queue_, rows.size()));
+        }
+        const ironcl_span up_d = up_.d(rows.size()), h = between_.span(0, up_d.size);
+        made.push_back(
+            queue_.run(activate_, {.rows = rows.size(), .gate = gate_.d(rows.size()), .up = up_d, .y = h}));
+        made.push_back(down_.run(queue_, rows.size(), h));
+        detail::read(queue_, made, down_.d(rows.size()), to, poll);
+      });
     };
     times_ = detail::reduce(*group_, m, y_.n, y_.d, active_, choices_.chunks, down_.host_d(), std::move(wrong),
                             detail::rows_of(m), compute, d);
