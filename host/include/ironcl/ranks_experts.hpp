@@ -59,17 +59,19 @@ class Experts {
       ExpertsArgs args{.tokens = tokens, .x = x_.span(0, x.size()), .y = y_.span(0, to.size())};
       args.ids = ids_.span(0, slots * sizeof(std::int32_t));
       args.weights = weights_.span(0, args.ids.size);
-      queue_.write(args.x, x);
-      if (!ids.empty()) {
-        args.routed = IRONCL_ROUTED_BY_CALLER;
-        queue_.write(args.ids, std::as_bytes(ids));
-        queue_.write(args.weights, std::as_bytes(weights));
-      }
-      std::vector<Event> made;
-      made.push_back(layer_->enqueue(queue_, args));
       std::vector<std::int32_t> chosen(slots);
-      made.push_back(queue_.read(args.ids, std::as_writable_bytes(std::span(chosen))));
-      detail::read(queue_, made, args.y, to, poll);
+      detail::settled(queue_, [&] {
+        queue_.write(args.x, x);
+        if (!ids.empty()) {
+          args.routed = IRONCL_ROUTED_BY_CALLER;
+          queue_.write(args.ids, std::as_bytes(ids));
+          queue_.write(args.weights, std::as_bytes(weights));
+        }
+        std::vector<Event> made;
+        made.push_back(layer_->enqueue(queue_, args));
+        made.push_back(queue_.read(args.ids, std::as_writable_bytes(std::span(chosen))));
+        detail::read(queue_, made, args.y, to, poll);
+      });
       const std::string_view ids_made(reinterpret_cast<const char*>(chosen.data()), args.ids.size);
       record += " for experts " + std::to_string(std::hash<std::string_view>{}(ids_made));
     };
