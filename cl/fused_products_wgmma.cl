@@ -30,7 +30,7 @@
 #include "tile.cl"
 
 #if defined(PTX_SM_90)
-#define PASSES 2  // Groups of A whose values a half-warp asks for together.
+#define PASSES 1  // Groups of A whose values a half-warp asks for together.
 #include "ptx.cl"
 #include "code_pairs.cl"
 #define TILE_M 64
@@ -117,25 +117,20 @@ static inline __attribute__((always_inline)) void make_codes(__local const ulong
   const uint grid = (uint)get_num_groups(0), lane = get_local_id(0) & 31, odd_row = lane >> 4, of_line = lane & 15;
   const uint number = get_local_id(0) / 32 * grid + (uint)get_group_id(0), step = MAKERS * grid;
 #define TO_CODES(kb, row) (CODES_AT(kb, PART_OF(of_line >> 3, row)) + IN_PART(of_line >> 1 & 3, row) + (of_line & 1) * 8u)
-#define PAIR(i) (from + (i) * step < all ? from + (i) * step : from)
-#define BLOCK_OF_PAIR(i) (PAIR(i) / 32)
-#define ROW_OF_PAIR(i) (PAIR(i) % 32 * 2 + odd_row)
   const uint rows = ROWS_OF(p), all = BLOCKS_OF(p) * 32;
   __global const uchar* const a = A_OF(p);
   const ulong lda = LDA_OF(p);
   __global uchar* const here = made + (turn & 1) * made_bytes, *const scales_here = here + BLOCKS_OF(p) * 8192u;
-  for (uint from = number; together && from < all; from += PASSES * step) {
+  for (uint i = number; together && i < all; i += step) {
+    const uint kb = i / 32, row = i % 32 * 2 + odd_row;
+    const bool beyond = row >= rows;
     uint raw[PASSES][WORDS], low, high;
     float scale, reciprocal;
-    UNROLL for (int i = 0; i < PASSES; ++i) LOAD_GROUP(raw[i], a, lda, min(ROW_OF_PAIR(i), rows - 1), BLOCK_OF_PAIR(i))
+    LOAD_GROUP(raw[0], a, lda, min(row, rows - 1), kb)
     SCALES_OF_PASSES(raw, FLOOR_BITS, scale, reciprocal);
-    UNROLL for (int i = 0; i < PASSES; ++i) {
-      CODES_OF_PASS(low, high, raw, i, scale, reciprocal);
-      if (from + i * step >= all) continue;
-      const bool beyond = ROW_OF_PAIR(i) >= rows;
-      STORE8_SHOWN(here + TO_CODES(BLOCK_OF_PAIR(i), ROW_OF_PAIR(i)), beyond ? 0u : low, beyond ? 0u : high);
-      if (of_line == i) STORE_SHOWN(scales_here + SCALE_AT(BLOCK_OF_PAIR(i), ROW_OF_PAIR(i)), beyond ? 0u : as_uint(scale));
-    }
+    CODES_OF_PASS(low, high, raw, 0, scale, reciprocal);
+    STORE8_SHOWN(here + TO_CODES(kb, row), beyond ? 0u : low, beyond ? 0u : high);
+    if (of_line == 0) STORE_SHOWN(scales_here + SCALE_AT(kb, row), beyond ? 0u : as_uint(scale));
   }
   const uint next = p + 1 < count ? p + 1 : 0, all_next = BLOCKS_OF(next) * 32;
   __global uchar* const there = made + ((turn + 1) & 1) * made_bytes, *const scales_there = there + BLOCKS_OF(next) * 8192u;
@@ -320,7 +315,7 @@ __kernel __attribute__((reqd_work_group_size(FUSED_WGMMA_ITEMS, 1, 1))) void fus
   if (tid == 0) {
     launches = counters[LAUNCHES];
     for (uint i = 0; i < SLOTS_A; ++i) {
-      BAR_INIT(FULL_A + 8 * i, 4u);   // the warps that decode A
+      BAR_INIT(FULL_A + 8 * i, 4u);                   // the warps that decode A
       BAR_INIT(EMPTY_A + 8 * i, 4u * COLUMN_GROUPS);  // those that multiply
     }
     for (uint i = 0; i < SLOTS_B; ++i) {
@@ -351,17 +346,16 @@ __kernel __attribute__((reqd_work_group_size(FUSED_WGMMA_ITEMS, 1, 1))) void fus
         begun ^= 1;
         FENCE_SENT();  // What was unmade before the meeting is so for copies too; what they see of codes is looked at.
         __global const uchar* const here = made + ((before + p) & 1) * made_bytes;
-        uint kb = FIRST_BLOCK(p);
+        uint kb = (FIRST_BLOCK(p) + 1) % blocks, bits = UNMADE;
+        // The first one waits until one of its scales is there; those who decode look at every code.
+        for (int looks = waits; bits == UNMADE && looks > 0; --looks) LOAD_SHOWN(bits, here + blocks * 8192u + SCALE_AT(kb, 63u));
         _Pragma("unroll 1") for (uint w = first + 1; w < end; ++w) {
-          if (++kb == blocks) kb = 0;
-          uint bits = UNMADE;  // The first ones wait until some scale is there; those who decode look at every code.
-          for (int looks = w < first + 2 ? waits : 0; bits == UNMADE && looks > 0; --looks)
-            LOAD_SHOWN(bits, here + blocks * 8192u + SCALE_AT(kb, 63u));
           BAR_WAIT(FREE + 8 * stage, parity);
           BAR_ARRIVE_EXPECT(CAME + 8 * stage, STAGE_BYTES);
           BULK_COPY(STAGES_OF_CODES + stage * STAGE_BYTES, here + CODES_AT(kb, 0u), 8192u, CAME + 8 * stage);
           BULK_COPY(STAGES_OF_CODES + stage * STAGE_BYTES + 8192u, here + blocks * 8192u + SCALE_AT(kb, 0u), 256u, CAME + 8 * stage);
           NEXT_SLOT(stage, parity, STAGES);
+          if (++kb == blocks) kb = 0;
         }
       }
     }
