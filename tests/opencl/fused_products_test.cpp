@@ -136,7 +136,7 @@ std::vector<std::vector<Listed>> lists_of_more_rows() {
                      listed(of(m, 300, 4096), 2), listed(of(m, 4096, 4096), 2, 0), listed(of(m, 130, 128)),
                      listed(of(m, 1536, 33792)), listed(of(m, 24576, 1536), 6), listed(of(m, 16384, 512)),
                      listed(of(m, 60000, 256))});
-  lists.push_back({listed(of(64, 640, 2048)), listed(of(27, 2048, 640)), listed(of(34, 640, 2048), 1)});
+  lists.push_back({listed(of(64, 640, 2048)), listed(of(34, 2048, 640)), listed(of(27, 640, 2048), 1)});
   Case floats{.m = 48, .n = 1024, .k = 1024, .a_source = DType::f32, .a = DType::e5m2, .bias = DType::f32};
   floats.lda = floats.ldd = 1028;
   lists.push_back({listed(floats), listed(floats, 0), listed(floats, 1, 0)});
@@ -206,7 +206,7 @@ TEST(OpenClFusedProducts, OtherCallsStayWhatTheyWere) {
     halfs.c.a_source = DType::f16;
     codes.c.options = {};
     const Listed few = listed(of(2, 256, 256));
-    Calls calls(*device, {few, codes, few, halfs, many, few, few, listed(of(17, 256, 256)), few});
+    Calls calls(*device, {few, codes, few, halfs, many, few, listed(of(17, 256, 256)), few});
     backend::GemmArgs& shown = calls.ready[5]->args;
     shown.a_quantized = {device->create_buffer(512), 0, 512};
     shown.a_quantized_scale = {device->create_buffer(16), 0, 16};
