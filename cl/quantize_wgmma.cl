@@ -9,6 +9,7 @@
 // Set by the host: those of quantizer.cl, and PTX_SM_90
 // GROUPED, SCHEDULED_ROWS  256      the tiles are those that are scheduled, of so many rows
 // SCHEDULES                         this kernel schedules them, as schedule_rows.cl says
+// GATHER                            rows of X are found through a_index
 // Local memory: none; with SCHEDULES that of schedule_rows.cl.
 #define LANES 128
 #define TABLE __local
@@ -66,10 +67,10 @@ static inline scheduled_tile rows_in(scheduled_tile here, int row)
   const uint col = kb * 128u + 8u * c;                                                                              \
   uint raw[PASSES][WORDS];                                                                                          \
   const uint pass_row = lane >> 4;                                                                                  \
-  if (whole) UNROLL for (int i = 0; i < PASSES; ++i)                                                                \
-    LOAD_EIGHT(raw[i], x, x_at + (ulong)(here.first + (int)min(2u * i + pass_row, count - 1)) * ldx, col);          \
-  else UNROLL for (int i = 0; i < PASSES; ++i)                                                                      \
-    LOAD_EIGHT_ANYWHERE(raw[i], x, x_at + (ulong)(here.first + (int)min(2u * i + pass_row, count - 1)) * ldx, col, k); \
+  ulong rows[PASSES];                                                                                               \
+  UNROLL for (int i = 0; i < PASSES; ++i) rows[i] = (ulong)ROW_OF_A(here.first + (int)min(2u * i + pass_row, count - 1)); \
+  if (whole) UNROLL for (int i = 0; i < PASSES; ++i) LOAD_EIGHT(raw[i], x, x_at + rows[i] * ldx, col);              \
+  else UNROLL for (int i = 0; i < PASSES; ++i) LOAD_EIGHT_ANYWHERE(raw[i], x, x_at + rows[i] * ldx, col, k);        \
   float scale, reciprocal;                                                                                          \
   SCALES_OF_PASSES(raw, floor_bits, scale, reciprocal);                                                             \
   const uint my_row = 2u * (c % PASSES) + (lane >> 4)
@@ -77,7 +78,7 @@ static inline scheduled_tile rows_in(scheduled_tile here, int row)
 #define CODES_OF(LO, HI, I) CODES_OF_PASS(LO, HI, raw, I, scale, reciprocal)
 
 // f16 values in the ring's order.
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_f16(QUANTIZE_ARGS SCHEDULES_ARGS)
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_f16(QUANTIZE_ARGS SCHEDULES_ARGS GATHER_ARGS)
 {
   CLEAR_COUNTERS();
   EACH_ROWS {
@@ -112,7 +113,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_
 }
 
 // Codes in lines of a row's 128 k.
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_fp8(QUANTIZE_ARGS SCHEDULES_ARGS)
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_fp8(QUANTIZE_ARGS SCHEDULES_ARGS GATHER_ARGS)
 {
   CLEAR_COUNTERS();
   EACH_ROWS {

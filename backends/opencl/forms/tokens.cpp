@@ -24,6 +24,13 @@ bool steps_schedule(const PlanContext& plan) {
   return plan.problem.grouped() && plan.problem.matrices <= kMostMatricesScheduled;
 }
 
+/// Whether gathered rows are quantised where they are wanted, some several times: of so few values that costs less
+/// than a launch that quantises each row once, and reading its codes again (docs/performance/h200-grouped.md).
+bool gathers_floats(const PlanContext& plan) {
+  constexpr std::int64_t kMostValues = std::int64_t{16} << 20;
+  return Size(plan.problem.m) * plan.problem.k <= kMostValues;
+}
+
 /// The rows of both steps: where they are scheduled to matrices, a step does that itself before its own work.
 struct TokenRows {
   RowPlaces places;
@@ -58,7 +65,8 @@ class Tokens final : public ActivationForm {
 
   /// For scale groups of one row by 128 columns (cl/quantize_wgmma.cl).
   StepResult quantize(const Operand& x, const PlanContext& plan) const override {
-    if (!is_row_by_k_block(plan.problem.a_scale.grid, plan.problem.k) || x.gathered) return {};
+    if (!is_row_by_k_block(plan.problem.a_scale.grid, plan.problem.k) || (x.gathered && !gathers_floats(plan)))
+      return {};
     const Operand out = book(plan);
     const Problem& p = plan.problem;
     Defines defines = quantizer_defines(plan.features, x.element, p.a, p.a_quantizer);
