@@ -278,8 +278,14 @@ struct RouteDesc : numerics::Routing {
   std::int64_t logits_ld = 0;  ///< Elements.
   std::int64_t capacity = 0;   ///< 0: contiguous rows. Else rows of each expert, that many apart.
   std::int64_t first_expert = 0, local_experts = 0;
-  bool given = false, shared_gate = false;
+  bool given = false, shared_gate = false, shared_expert = false;
   DType logits = DType::none, bias = DType::none;
+
+  std::int64_t matrices() const { return local_experts + (shared_expert ? 1 : 0); }
+  /// Of a call of so many tokens, the most rows that all matrices together have.
+  std::int64_t rows(std::int64_t of) const {
+    return capacity != 0 ? local_experts * capacity : of * (top_k + (shared_expert ? 1 : 0));
+  }
 };
 
 struct RouteArgs : CallArgs {

@@ -51,8 +51,8 @@
 #define SORT_LIST(V, B, M, L) V(int, top_k), M(const int, ids, ids_at)
 // What sorting needs besides and leaves behind.
 #define SORTED_LIST(V, B, M, L)                                                                                        \
-  V(int, slots), V(int, first), V(int, local_experts), V(int, capacity), M(int, counts_memory, counts_at),             \
-      M(int, index_memory, index_at), M(int, rows_memory, rows_at), L(int, of_experts)
+  V(int, slots), V(int, first), V(int, local_experts), V(int, capacity), V(int, shared_expert),                        \
+      M(int, counts_memory, counts_at), M(int, index_memory, index_at), M(int, rows_memory, rows_at), L(int, of_experts)
 #define ACTIVATE_LIST(V, B, M, L)                                                                                      \
   V(int, rows), V(int, cols), V(int, matrices), V(float, limit), V(uint, floor_bits), M(const uchar, gate, gate_at),   \
       V(ulong, ld_gate), M(const uchar, up, up_at), V(ulong, ld_up), M(uchar, y, y_at), V(ulong, ldy), M(float, scales, scales_at), \
@@ -71,9 +71,7 @@
       V(ulong, up_sb_stride), V(uint, up_at), V(uint, up_sb_at), B(const uchar, down_b), B(const float, down_sb),     \
       V(ulong, down_stride), V(ulong, down_sb_stride), M(uchar, y, y_at), V(ulong, ldy), B(uchar, workspace), V(int, waits), \
       L(uint4, memory)
-// A shared expert, or what is added to the sum, and its weights: lists of their own, since a buffer costs each launch 0.4 us on an H200.
-#define FUSED_SHARED_LIST(V, B, M, L)                                                                                  \
-  B(const uchar, shared_up_b), B(const float, shared_up_sb), B(const uchar, shared_down_b), B(const float, shared_down_sb)
+// What is added to the sum, and its weights: lists of their own, since a buffer costs each launch 0.4 us on an H200.
 #define FUSED_ADD_LIST(V, B, M, L) M(const uchar, add, add_at), V(ulong, ld_add)
 #define FUSED_ADD_WEIGHTS_LIST(V, B, M, L) M(const float, add_weights, add_weights_at)
 // Products one after another in one launch (fused_products.cl, fused_products_wgmma.cl), whose workspace says where they are: note_address puts an

@@ -13,7 +13,8 @@
 // Codes of a tile's rows lie in local memory: a work-group's units are neighbours, most of them of one tile, which its teams of four warps
 // take in turn. Tiles of eight rows have a team to a work-group, four at once on a multiprocessor; of 16 and 24 rows four teams share the
 // codes. Where each work-group has a tile to itself, it makes all of it: nobody waits for others between gate and up, codes of h, and down.
-// A shared expert of the same width (SHARED) is one matrix more, which every token has a row of, behind those of the experts.
+// A shared expert of the same width (SHARED) is one matrix more, before those of the experts, of which every token has a row; these rows and
+// tiles are the last here.
 // Nobody waits for ever: a work-group that does not meet all others within `waits` looks gives up, and so do then the others; Y becomes
 // NaN. The host tries once, with no tokens, whether the device runs so many work-groups at once.
 //
@@ -175,25 +176,22 @@ static inline uint sort_rows(__local uint* sums, __local int* counts, __local sh
 #define GROUP_AT(j) ((j) * 1024u + ((j) < 2 ? 0u : to_second))
 // The same names as in gemm_mma_stream.cl, of a warp that takes every `share`-th K block of part `part` of a unit.
 #ifdef SHARED
-#define OF_EXPERT(matrix, down, up, shared_down, shared_up, down_stride, up_stride) \
-  ((matrix) == matrices ? (of_down ? shared_down : shared_up) : EXPERT(matrix, down, up, down_stride, up_stride))
-#define SHARED_PARAMETERS , PARAMETERS(FUSED_SHARED_LIST)
+#define MATRIX_OF(expert) ((expert) == matrices ? 0 : (expert) + 1)
 #define TILES_OF_SHARED ((tokens + TILE_ROWS - 1) / TILE_ROWS)
 #else
-#define OF_EXPERT(matrix, down, up, shared_down, shared_up, down_stride, up_stride) EXPERT(matrix, down, up, down_stride, up_stride)
-#define SHARED_PARAMETERS
+#define MATRIX_OF(expert) (expert)
 #define TILES_OF_SHARED 0
 #endif
-#define EXPERT(matrix, down, up, down_stride, up_stride) \
-  (of_down ? down + (ulong)(matrix) * down_stride : up + (ulong)(matrix) * up_stride)
+#define IN_MATRIX(down, up, down_stride, up_stride) \
+  (of_down ? down + (ulong)matrix_ * down_stride : up + (ulong)matrix_ * up_stride)
 #undef ENTER_WEIGHTS
 #define ENTER_WEIGHTS(work)                                                                                         \
   {                                                                                                                 \
-    const int matrix_ = tiles[(work) / columns].x;                                                                  \
+    const int expert_ = tiles[(work) / columns].x, matrix_ = MATRIX_OF(expert_);                                    \
     const uint column_ = (work) % columns, group_ = (column_ * parts_of_unit + part) * (apart ? 2u : (uint)NG);         \
-    pw = OF_EXPERT(matrix_, down_b, up_b, shared_down_b, shared_up_b, down_stride, up_stride) +                     \
+    pw = IN_MATRIX(down_b, up_b, down_stride, up_stride) +                                                         \
          (ulong)(group_ / 8 * blocks) * 8192u + group_ % 8 * 1024u;                                                 \
-    pc = OF_EXPERT(matrix_, down_sb, up_sb, shared_down_sb, shared_up_sb, down_sb_stride, up_sb_stride) +           \
+    pc = IN_MATRIX(down_sb, up_sb, down_sb_stride, up_sb_stride) +                                                 \
          (ulong)(group_ / 16 * blocks) * 128u;                                                                      \
   }
 // Scales of two kinds of columns: gates and ups, or twice the same.
@@ -215,8 +213,8 @@ static inline uint sort_rows(__local uint* sums, __local int* counts, __local sh
 #define ADD_WEIGHT 1.0f
 #endif
 
-__kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void fused_experts(PARAMETERS(FUSED_EXPERTS_LIST) SHARED_PARAMETERS
-                                                                                        ADD_PARAMETERS ADD_WEIGHTS_PARAMETERS) {
+__kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void fused_experts(PARAMETERS(FUSED_EXPERTS_LIST) ADD_PARAMETERS
+                                                                                        ADD_WEIGHTS_PARAMETERS) {
   __local float parts[TEAMS][WARPS][COLUMNS][TILE_M + 1];
   __local uint sums[ALL_WARPS + 1];
   __local short row_of[SLOTS], token_of[SLOTS];

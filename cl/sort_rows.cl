@@ -13,15 +13,21 @@
 #define STRETCHES (LANES / WIDTH)
 
 // ids: s32 [slots], top_k per token. first, local_experts: which are here; other slots get row -1. capacity: 0, rows one after another; else
-// rows of each expert, the others are dropped. Left behind: rows of each expert, the token of each row, the row of each slot.
+// rows of each expert, the others are dropped. shared_expert: 1: its rows, all tokens', come first. Left behind: rows of each expert, the token
+// of each row, the row of each slot.
 // begins: where each expert's rows begin; then counts, of each expert here how many each stretch has, then how many those before it have.
 // chunk, sums: LANES of each.
 static inline void sort_slots(__local int* chunk, __local long* sums, __local int* begins, int lane, __global const int* ids, int slots,
-                              int top_k, int first, int local_experts, int capacity, __global int* counts_out, __global int* a_index,
-                              __global int* rows) {
+                              int top_k, int first, int local_experts, int capacity, int shared_expert, __global int* counts_out,
+                              __global int* a_index, __global int* rows) {
   __local int* counts = begins + local_experts;
   const int stretch = lane / WIDTH, chunk_at = stretch * WIDTH, of_stretch = (slots + LANES - 1) / LANES * WIDTH;
-  const int first_slot = stretch * of_stretch + lane % WIDTH;
+  const int first_slot = stretch * of_stretch + lane % WIDTH, shared_rows = shared_expert != 0 ? slots / top_k : 0;
+  if (shared_expert != 0) {
+    for (int i = lane; i < shared_rows; i += LANES) a_index[i] = i;
+    if (lane == 0) counts_out[0] = shared_rows;
+    counts_out += 1;
+  }
   for (int i = lane; i < STRETCHES * local_experts; i += LANES) counts[i] = 0;
   SYNC(CLK_LOCAL_MEM_FENCE);
   for (int i = 0; i < of_stretch; i += WIDTH) {
@@ -44,7 +50,7 @@ static inline void sort_slots(__local int* chunk, __local long* sums, __local in
   const int from = min(lane * share, local_experts), end = min(from + share, local_experts);
   long sum = 0, all;
   for (int i = STRETCHES * from; i < STRETCHES * end; ++i) sum += counts[i];
-  long begin = sum_before(sums, lane, LANES, sum, &all);
+  long begin = shared_rows + sum_before(sums, lane, LANES, sum, &all);
   for (int g = from; g < end; ++g) {
     int count = 0;
     for (int i = STRETCHES * g; i < STRETCHES * (g + 1); ++i) {
@@ -67,7 +73,7 @@ static inline void sort_slots(__local int* chunk, __local long* sums, __local in
 }
 
 #define SORT_SLOTS(chunk, sums, lane)                                                                                    \
-  sort_slots(chunk, sums, of_experts, lane, ids + ids_at, slots, top_k, first, local_experts, capacity,                  \
+  sort_slots(chunk, sums, of_experts, lane, ids + ids_at, slots, top_k, first, local_experts, capacity, shared_expert,   \
              counts_memory + counts_at, index_memory + index_at, rows_memory + rows_at)
 
 __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void sort_rows(PARAMETERS(SORT_LIST), PARAMETERS(SORTED_LIST)) {

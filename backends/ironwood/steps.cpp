@@ -54,14 +54,14 @@ std::shared_ptr<backend::Route> make_route(const backend::RouteDesc& d) {
   check_extent(d.tokens, std::max(d.logits_ld, d.top_k), "logits");
   check_extent(d.local_experts, d.capacity, "rows of experts");
   return std::make_shared<Command<backend::RouteArgs>>([d](const backend::RouteArgs& args) -> double {
-    const auto counts = numbers<std::int32_t>(args.matrix_rows, d.local_experts);
+    const auto counts = numbers<std::int32_t>(args.matrix_rows, d.matrices());
     std::fill(counts.begin(), counts.end(), 0);
     if (args.tokens == 0) return 0;
     const std::int64_t slots = args.tokens * d.top_k, logits = d.experts + (d.shared_gate ? 1 : 0);
     const std::byte* rows_of_logits = address_of(args.logits);
     const auto bias = numbers<const float>(args.bias, d.experts);
     const auto ids = numbers<std::int32_t>(args.ids, slots), rows = numbers<std::int32_t>(args.rows, slots);
-    const auto a_index = numbers<std::int32_t>(args.a_index, d.capacity != 0 ? d.local_experts * d.capacity : slots);
+    const auto a_index = numbers<std::int32_t>(args.a_index, d.rows(args.tokens));
     const auto weights = numbers<float>(args.weights, slots);
     const auto shared_weights = numbers<float>(args.shared_weights, args.tokens);
     const auto top_k = static_cast<std::size_t>(d.top_k), experts = static_cast<std::size_t>(d.experts);
@@ -74,9 +74,10 @@ std::shared_ptr<backend::Route> make_route(const backend::RouteDesc& d) {
       numerics::scores(d.score, std::span<const float>(row).first(experts), scores);
       numerics::choose(d, scores, bias, ids.subspan(at * top_k, top_k), weights.subspan(at * top_k, top_k));
     }
-    numerics::sort_by_expert(ids, d.top_k,
-                             {.first = d.first_expert, .local = d.local_experts, .capacity = d.capacity}, counts,
-                             a_index, rows);
+    numerics::sort_by_expert(
+        ids, d.top_k,
+        {.first = d.first_expert, .local = d.local_experts, .capacity = d.capacity, .shared_expert = d.shared_expert},
+        counts, a_index, rows);
     return time_of((rows_of_logits != nullptr ? bytes_of(args.tokens, logits, d.logits) : 0) +
                    16 * static_cast<double>(slots));
   });

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <numeric>
 #include <string>
 #include <vector>
 
@@ -109,15 +110,21 @@ void choose(const Routing& routing, std::span<const float> scores, std::span<con
 void sort_by_expert(std::span<const std::int32_t> ids, std::int64_t top_k, const RowLayout& layout,
                     std::span<std::int32_t> counts, std::span<std::int32_t> token_of_row,
                     std::span<std::int32_t> row_of_slot) {
-  const std::int64_t rows = layout.capacity == 0 ? std::ssize(ids) : checked_mul(layout.local, layout.capacity);
   expect(top_k > 0 && std::ssize(ids) % top_k == 0, "ids must have top_k entries per token");
-  expect(std::ssize(counts) == layout.local, "counts must have one entry per local expert");
+  const std::int64_t tokens = layout.shared_expert ? std::ssize(ids) / top_k : 0,
+                     shared = layout.shared_expert ? 1 : 0;
+  const std::int64_t rows =
+      layout.capacity == 0 ? tokens + std::ssize(ids) : checked_mul(layout.local, layout.capacity);
+  expect(layout.capacity == 0 || !layout.shared_expert, "a shared expert's rows have no capacity");
+  expect(std::ssize(counts) == shared + layout.local, "counts must have one entry per local expert");
   expect(std::ssize(token_of_row) >= rows, "token_of_row is too short");
   expect(row_of_slot.size() == ids.size(), "row_of_slot must have one entry per slot");
 
   const auto here = [&](std::int32_t id) { return id >= layout.first && id < layout.first + layout.local; };
-  const auto place = [&](std::int32_t id) { return static_cast<std::size_t>(id - layout.first); };
+  const auto place = [&](std::int32_t id) { return static_cast<std::size_t>(shared + id - layout.first); };
   std::vector<std::int64_t> found(counts.size()), begin(counts.size());
+  if (layout.shared_expert) found[0] = tokens;
+  std::iota(token_of_row.begin(), token_of_row.begin() + tokens, 0);
   for (const std::int32_t id : ids) {
     if (here(id)) ++found[place(id)];
   }

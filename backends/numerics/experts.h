@@ -47,13 +47,14 @@ void choose(const Routing& routing, std::span<const float> scores, std::span<con
 /// Which rows there are, and of which experts: those from `first` on, `local` of them.
 struct RowLayout {
   std::int64_t first = 0, local = 0;
-  std::int64_t capacity = 0;  ///< 0: one after another. Else expert g's rows begin at (g - first) * capacity.
+  std::int64_t capacity = 0;   ///< 0: one after another. Else expert g's rows begin at (g - first) * capacity.
+  bool shared_expert = false;  ///< Before all others every token has a row, in order; without a capacity only.
 };
 
 /// Sorts slots by expert, within an expert in their order. ids: of slots, top_k per token; ids that are not here get
-/// row -1, and so do those past the capacity. counts [local]: rows of each expert. token_of_row: [slots], or [local *
-/// capacity]; elements of no row are left alone. row_of_slot: as long as ids. Throws std::invalid_argument where a
-/// length does not fit.
+/// row -1, and so do those past the capacity. counts [local]: rows of each expert; a shared one's come first, one
+/// more. token_of_row: [slots], a shared expert's tokens more, or [local * capacity]; elements of no row are left
+/// alone. row_of_slot: as long as ids. Throws std::invalid_argument where a length does not fit.
 void sort_by_expert(std::span<const std::int32_t> ids, std::int64_t top_k, const RowLayout& layout,
                     std::span<std::int32_t> counts, std::span<std::int32_t> token_of_row,
                     std::span<std::int32_t> row_of_slot);

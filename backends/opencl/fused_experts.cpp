@@ -100,14 +100,14 @@ struct Activations {
   const backend::Quantizer& quantizer;
 };
 
-/// The calls that stand for a layer. `quantised`, `shared`: where the layer has them.
+/// The calls that stand for a layer. `quantised`: where it has that. Of a shared expert whose rows are the first, the
+/// products are those of the experts, and what is added are its rows of the second one's D.
 struct Layer {
   const backend::RouteDesc& route;
   const backend::RouteArgs& routed;
   const DescribedQuantize* quantiser;
   const backend::QuantizeArgs* quantised;
   Mlp experts;
-  std::optional<Mlp> shared;
   const backend::CombineDesc& combine;
   const backend::CombineArgs& combined;
 
@@ -118,7 +118,7 @@ struct Layer {
   }
   std::int64_t tokens() const { return combined.tokens; }
   std::int64_t slots() const { return tokens() * route.top_k; }
-  std::int64_t rows() const { return slots() + (shared ? tokens() : 0); }
+  std::int64_t rows() const { return route.rows(tokens()); }
   std::int64_t hidden() const { return experts.up.problem.k; }
   std::int64_t width() const { return experts.down.problem.k; }
   /// Bytes of `memory` of the kernel. Of several teams, where it is part of the program, for all calls of the layer.
@@ -126,7 +126,7 @@ struct Layer {
     const std::int64_t longest = std::max(hidden(), width());
     const std::int64_t most_slots = form.teams > 1 ? form.slots : slots(), most_tokens = most_slots / route.top_k;
     const std::int64_t tiles = std::min(most_slots, route.local_experts + most_slots / tile_rows) +
-                               (shared ? (most_tokens + tile_rows - 1) / tile_rows : 0);
+                               (route.shared_expert ? (most_tokens + tile_rows - 1) / tile_rows : 0);
     return (tiles + 1) / 2 * 16 +
            std::max(16 * form.teams * route.local_experts, tile_rows * (longest + longest / 32));
   }
@@ -162,10 +162,8 @@ bool Layer::is_one() const {
   };
   return same(up.args.matrix_rows, routed.matrix_rows) && same(down.args.matrix_rows, routed.matrix_rows) &&
          same(up.args.a_index, routed.a_index) && same(combined.x, down.args.d) && same(combined.rows, routed.rows) &&
-         combined.tokens == routed.tokens && combined.tokens == up.args.a_rows && up.args.m == slots() &&
-         reads_x(up) &&
-         (!shared ||
-          (shared->up.args.m == combined.tokens && reads_x(shared->up) && same(combined.add, shared->down.args.d)));
+         combined.tokens == routed.tokens && combined.tokens == up.args.a_rows && up.args.m == rows() &&
+         reads_x(up) && (!route.shared_expert || same(combined.add, down.args.d));
 }
 
 /// Whether the kernel computes it. Of 512 columns each of its warps has a K block.
@@ -174,19 +172,13 @@ bool Layer::fits() const {
   const Activations from = x();
   return experts.fits() && p.grouping == backend::Grouping::contiguous &&
          experts.down.problem.grouping == backend::Grouping::contiguous && p.gathers() && combine.x_ld == hidden() &&
-         combine.x == DType::f32 && p.matrices == route.local_experts && p.matrices <= kMostMatrices &&
+         combine.x == DType::f32 && p.matrices == route.matrices() && route.local_experts <= kMostMatrices &&
          from.type != DType::none && from.quantizer == experts.h_quantizer() && hidden() >= 512 &&
          route.capacity == 0 &&
          (quantised == nullptr || (quantised->rows == combined.tokens && quantiser->desc().code == p.a &&
                                    quantiser->desc().scale.dtype == DType::f32 &&
                                    quantiser->desc().scale.grid == numerics::ScaleGrid{1, 128})) &&
-         (!shared ||
-          (shared->fits() && shared->up.form == experts.up.form && shared->up.problem.n == p.n &&
-           shared->up.problem.k == p.k && shared->up.problem.a == p.a && shared->up.problem.b == p.b &&
-           shared->up.problem.a_source == p.a_source && shared->up.problem.lda == p.lda &&
-           shared->up.problem.gate == p.gate && shared->up.problem.activation_limit == p.activation_limit &&
-           shared->up.problem.grouping == backend::Grouping::none && shared->h_quantizer() == experts.h_quantizer() &&
-           combine.add == DType::f32 && combine.add_ld == hidden()));
+         (!route.shared_expert || (combine.add == DType::f32 && combine.add_ld == hidden()));
 }
 
 class FusedExperts final : public PersistentLaunch {
@@ -219,8 +211,8 @@ class FusedExperts final : public PersistentLaunch {
     defines["B_TYPE"] = kernel_number(p.b);
     defines["X_TYPE"] = kernel_number(layer.x().type);
     defines["Y_TYPE"] = kernel_number(layer.combine.y);
-    if (layer.shared) defines["SHARED"];
-    defines["ADD_TYPE"] = kernel_number(layer.shared ? DType::none : layer.combine.add);
+    if (layer.route.shared_expert) defines["SHARED"];
+    defines["ADD_TYPE"] = kernel_number(layer.route.shared_expert ? DType::none : layer.combine.add);
     defines["WEIGH_ADD"] = layer.combined.add_weights ? "1" : "0";
     defines["IN_TURNS"] = layer.experts.up.in_turns() ? "1" : "0";
     defines["ACTIVATION"] = std::to_string(static_cast<std::uint32_t>(p.gate));
@@ -254,7 +246,7 @@ class FusedExperts final : public PersistentLaunch {
     workspace_ = cl::Buffer(context_->context, CL_MEM_READ_WRITE, static_cast<std::size_t>(bytes.bytes()));
     bind<Arg::top_k>(kernel_, layer.route.top_k);
     bind<Arg::first_expert>(kernel_, layer.route.first_expert);
-    bind<Arg::matrices>(kernel_, up.problem.matrices);
+    bind<Arg::matrices>(kernel_, layer.route.local_experts);
     bind<Arg::hidden>(kernel_, hidden);
     bind<Arg::width>(kernel_, width);
     bind<Arg::tile_rows>(kernel_, tile_rows);
@@ -279,13 +271,7 @@ class FusedExperts final : public PersistentLaunch {
     const std::int64_t lent = form_.teams > 1 ? 16 : layer.local_bytes(form_, tile_rows);
     bind<Arg::memory>(kernel_, cl::Local(static_cast<std::size_t>(lent)));
     cl_uint next = kCountOf<Arg>;
-    if (layer.shared) {
-      bind<FusedSharedArg::shared_up_b>(kernel_, layer.shared->up.weights.codes, next);
-      bind<FusedSharedArg::shared_up_sb>(kernel_, layer.shared->up.weights.scales, next);
-      bind<FusedSharedArg::shared_down_b>(kernel_, layer.shared->down.weights.codes, next);
-      bind<FusedSharedArg::shared_down_sb>(kernel_, layer.shared->down.weights.scales, next);
-      next += kCountOf<FusedSharedArg>;
-    } else if (layer.combine.add != DType::none) {
+    if (layer.combine.add != DType::none && !layer.route.shared_expert) {
       bind_span<FusedAddArg::add>(layer.combined.add, layer.combine.add, next);
       bind<FusedAddArg::ld_add>(kernel_, layer.combine.add_ld, next);
       next += kCountOf<FusedAddArg>;
@@ -339,7 +325,7 @@ bool may_drop(std::vector<backend::Place> dropped, const Layer& layer,
         if (!span->written)
           return !is_dropped(*span) ||
                  (is_last && (same(*span, layer.combined.x) || same(*span, layer.combined.rows) ||
-                              (layer.shared && same(*span, layer.combined.add))));
+                              (layer.route.shared_expert && same(*span, layer.combined.add))));
         return is_last || !(overlap(*span, layer.routed.ids) || overlap(*span, layer.x().span));
       });
       for (const backend::Span* span : operands)
@@ -376,28 +362,21 @@ std::string fuse_experts(const ContextPtr& context, std::vector<backend::Recorde
       if (up == nullptr || down == nullptr) return std::nullopt;
       return Mlp{Product(*up, *up_args), Product(*down, *down_args)};
     };
-    // The products of a shared expert come before the sum. Where they are no part of the launch, may_drop() looks at
-    // them, and what quantises x for them stays.
+    // The products of a shared expert of another form come before the sum: may_drop() looks at them, and what
+    // quantises x for them stays.
     std::size_t last = first + 2;
     while (last < calls.size() && !std::holds_alternative<backend::Recorded<backend::CombineArgs>>(calls[last]))
       ++last;
     const auto experts = mlp_at(first);
     const auto [combine, combined] = operation_at<DescribedCombine, backend::CombineArgs>(calls, last);
     if (!experts || combine == nullptr || combined->tokens == 0) continue;
-    Layer layer{route->desc(),   *routed,  quantiser,
-                quantised,       *experts, last == first + 4 ? mlp_at(first + 2) : std::nullopt,
-                combine->desc(), *combined};
-    const auto is_whole = [&] { return layer.is_one() && layer.fits() && layer.form(context->features) != nullptr; };
-    if (!is_whole()) {
-      layer.shared.reset();
-      if (!is_whole()) continue;
-    }
+    const Layer layer{route->desc(), *routed, quantiser, quantised, *experts, combine->desc(), *combined};
+    if (!layer.is_one() || !layer.fits() || layer.form(context->features) == nullptr) continue;
     // Given ids are sorted by the launch; chosen ones, and weights of a shared expert, are made before.
     const bool routes = !route->desc().given || route->desc().shared_gate;
-    const bool quantises = quantiser != nullptr && !layer.shared && last > first + 2;
+    const bool quantises = quantiser != nullptr && last > first + 2;
     const auto call_at = [&](std::size_t i) { return calls.begin() + static_cast<std::ptrdiff_t>(i); };
-    const std::size_t dropped = quantises ? first : at + (routes ? 1 : 0),
-                      after_own = layer.shared ? last : first + 2;
+    const std::size_t dropped = quantises ? first : at + (routes ? 1 : 0), after_own = first + 2;
     std::vector<backend::RecordedCall> own(call_at(dropped), call_at(after_own));
     if (!may_drop(written_by(own), layer, calls, after_own, last)) continue;
     own.insert(own.end(), {calls[at], calls[last]});

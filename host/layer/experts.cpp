@@ -22,7 +22,7 @@ void prepare(Runner& runner, const ExpertsSource& source) {
   for (std::size_t i = 0; i < graph.operations.size(); ++i) {
     const auto* product = std::get_if<ProductOp>(&graph.operations[i].what);
     if (product == nullptr) continue;
-    const StackedMatrices matrices = stack(source, product->shared, product->matrix);
+    const StackedMatrices matrices = matrices_of(source, *product);
     runner.prepare(i, matrices.codes, matrices.scales, matrices.globals);
     if (const ValueId bias = graph.operations[i].in[ProductOp::kBias]; bias != kNoValue)
       queue.write(runner.span(bias, 0), std::span(matrices.bias)).wait();

@@ -87,9 +87,7 @@ std::vector<Brought> brought_by(const ExpertsInput& input) {
 Oracle oracle_of(const ExpertsSource& source, const ExpertsInput& input) {
   std::vector<Brought> brought = brought_by(input);
   if (source.form().correction_bias) brought.push_back({"bias", bytes_of(source.correction_bias())});
-  return {[&source](const ProductOp& product, std::int64_t expert) {
-            return matrix_of(source, product.shared, product.matrix, expert);
-          },
+  return {[&source](const ProductOp& product, std::int64_t number) { return matrix_of(source, product, number); },
           input.tokens, std::move(brought)};
 }
 

@@ -132,6 +132,11 @@ StackedMatrices half_of(const StackedMatrices& both, std::size_t half) {
   return {both.n / 2, both.k, take(both.codes), take(both.scales), both.globals, take(both.bias)};
 }
 
+}  // namespace
+
+bool GatedForm::may_fuse() const noexcept { return stored_fused || (!own_globals && halves_have_own_blocks(*this)); }
+bool GatedForm::may_split() const noexcept { return !stored_fused || halves_have_own_blocks(*this); }
+
 void append(StackedMatrices& all, const StackedMatrices& one) {
   const auto add = [](auto& to, const auto& more) { to.insert(to.end(), more.begin(), more.end()); };
   add(all.codes, one.codes);
@@ -139,11 +144,6 @@ void append(StackedMatrices& all, const StackedMatrices& one) {
   add(all.globals, one.globals);
   add(all.bias, one.bias);
 }
-
-}  // namespace
-
-bool GatedForm::may_fuse() const noexcept { return stored_fused || (!own_globals && halves_have_own_blocks(*this)); }
-bool GatedForm::may_split() const noexcept { return !stored_fused || halves_have_own_blocks(*this); }
 
 std::pair<std::int64_t, std::int64_t> shape_of(const ExpertsForm& form, const GatedForm& gated,
                                                Projection projection) noexcept {
@@ -164,20 +164,6 @@ StackedMatrices matrix_of(const ExpertsSource& source, bool shared, Projection p
   if (!both.globals.empty()) both.globals.pop_back();  // the same of both
   both.n *= 2;
   return both;
-}
-
-StackedMatrices stack(const ExpertsSource& source, bool shared, Projection projection) {
-  if (projection == Projection::router) return matrix_of(source, shared, projection, 0);
-  const ExpertsForm& form = source.form();
-  const GatedForm& gated = shared ? form.shared.value() : form.experts;
-  const MatrixForm& matrix = projection == Projection::down ? gated.down : gated.gate;
-  const auto [n, k] = shape_of(form, gated, projection);
-  StackedMatrices all{n, k, {}, {}};
-  all.codes.reserve(static_cast<std::size_t>(
-      numerics::checked_mul(gated.count, numerics::checked_mul(n, numerics::bytes_of(matrix.code, k)))));
-  for (std::int64_t expert = 0; expert < gated.count; ++expert)
-    append(all, matrix_of(source, shared, projection, expert));
-  return all;
 }
 
 numerics::Operand operand_of(const MatrixForm& form, StackedMatrices& matrix) {

@@ -16,6 +16,8 @@ struct MatrixForm {
   numerics::DType code = numerics::DType::none;
   report::Scales scale;                          ///< Scales of one matrix; the grid restarts with each.
   numerics::DType bias = numerics::DType::none;  ///< Added to its product; none: there is none.
+
+  bool operator==(const MatrixForm&) const = default;
 };
 
 /// A gated MLP, as many of one shape as there are experts.
@@ -103,8 +105,8 @@ class LocalExperts final : public ExpertsSource {
 /// One expert's matrix of a projection, fused or split as asked, or the router's.
 StackedMatrices matrix_of(const ExpertsSource& source, bool shared, Projection projection, std::int64_t expert);
 
-/// All experts' matrices of a projection, likewise. Throws std::overflow_error for sizes.
-StackedMatrices stack(const ExpertsSource& source, bool shared, Projection projection);
+/// Adds the matrices of `one` behind those of `all`.
+void append(StackedMatrices& all, const StackedMatrices& one);
 
 /// n and k of a projection.
 std::pair<std::int64_t, std::int64_t> shape_of(const ExpertsForm& form, const GatedForm& gated,

@@ -29,6 +29,12 @@ void check(const ExpertsForm& form, const ExpertsChoices& choices) {
             form.routing.top_k, rows);
 }
 
+/// Whether the matrices of both may be those of one product.
+bool of_one_form(const GatedForm& a, const GatedForm& b) {
+  return a.width == b.width && a.gate == b.gate && a.down == b.down && a.may_fuse() == b.may_fuse() &&
+         a.may_split() == b.may_split();
+}
+
 class ExpertsWriter {
  public:
   ExpertsWriter(const ExpertsForm& form, const ExpertsChoices& choices, const Device* device)
@@ -36,16 +42,17 @@ class ExpertsWriter {
 
   Graph write() {
     const std::int64_t hidden = form_.hidden, top_k = form_.routing.top_k;
+    shared_first_ = form_.shared && !form_.first_expert && of_one_form(*form_.shared, form_.experts);
     const ValueId x = add({"x", choices_.x, hidden, 1});
     graph_.values[x].brought = true;
     route(x, top_k);
     ValueId a = x;
-    const bool one_reads_x = !form_.shared && form_.experts.may_fuse();
+    const bool one_reads_x = (!form_.shared || shared_first_) && form_.experts.may_fuse();
     if (form_.x.code != DType::none && !one_reads_x && choices_.tokens > kFewTokens) {
       a = add({"x codes", form_.x.code, hidden, 1, 0, {DType::f32, form_.x.grid}});
       graph_.operations.push_back({"quantise", QuantizeOp{form_.x.quantizer}, {x}, {a}});
     }
-    const ValueId down = mlp(a, false), shared = form_.shared ? mlp(a, true) : kNoValue;
+    const ValueId down = mlp(a, false), shared = shared_first_ ? down : form_.shared ? mlp(a, true) : kNoValue;
     graph_.result = add({"y", choices_.out, hidden, 1});
     graph_.values[graph_.result].brought = true;
     graph_.operations.push_back(
@@ -67,11 +74,11 @@ class ExpertsWriter {
     const ValueId bias = form_.correction_bias ? add({"bias", DType::f32, form_.routing.experts, 0, 1}) : kNoValue;
     const ValueId ids = add({"ids", DType::s32, top_k, 1});
     weights_ = add({"weights", DType::f32, top_k, 1});
-    counts_ = add({"counts", DType::s32, form_.experts.count, 0, 1});
-    index_ = add({"index", DType::s32, 1, top_k, 0, {}, true});
+    counts_ = add({"counts", DType::s32, matrices(), 0, 1});
+    index_ = add({"index", DType::s32, 1, rows_per_token(), 0, {}, true});
     rows_ = add({"rows", DType::s32, top_k, 1});
     if (form_.shared_gate) shared_weights_ = add({"shared weights", DType::f32, 1, 1});
-    const RouteOp rule{form_.routing, form_.first_expert.value_or(0)};
+    const RouteOp rule{form_.routing, form_.first_expert.value_or(0), form_.experts.count, shared_first_};
     graph_.operations.push_back(
         {"route", rule, {logits, bias, kNoValue}, {counts_, index_, rows_, shared_weights_, ids, weights_}});
     if (!form_.shared) shared_weights_ = kNoValue;  // Of a part whose shared expert is elsewhere.
@@ -103,6 +110,8 @@ class ExpertsWriter {
   }
 
   const GatedForm& gated(bool shared) const { return shared ? *form_.shared : form_.experts; }
+  std::int64_t matrices() const { return form_.experts.count + (shared_first_ ? 1 : 0); }
+  std::int64_t rows_per_token() const { return form_.routing.top_k + (shared_first_ ? 1 : 0); }
 
   /// One product of the experts' or the shared one's matrices: `to` of `a`.
   ProductOp product_of(bool shared, Projection matrix, ValueId a, ValueId to) const {
@@ -111,7 +120,8 @@ class ExpertsWriter {
     ProductOp op;
     op.matrix = matrix;
     op.shared = shared;
-    op.problem = product(choices_.tokens * (shared ? 1 : form_.routing.top_k), d.cols, from.cols,
+    op.shared_first = !shared && shared_first_;
+    op.problem = product(choices_.tokens * (shared ? 1 : rows_per_token()), d.cols, from.cols,
                          {from.dtype, from.scales}, down ? gated(shared).down : gated(shared).gate);
     op.problem.d = d.dtype;
     op.problem.d_scale = d.scales;
@@ -128,7 +138,7 @@ class ExpertsWriter {
     }
     if (!shared) {
       op.problem.grouping = Grouping::contiguous;
-      op.problem.matrices = gated(shared).count;
+      op.problem.matrices = matrices();
       op.problem.options = choices_.options;
     }
     return op;
@@ -137,7 +147,7 @@ class ExpertsWriter {
   void multiply(const std::string& name, ProductOp op, ValueId a, ValueId to) {
     const bool down = op.matrix == Projection::down;
     const ValueId bias = bias_of(name, down ? gated(op.shared).down : gated(op.shared).gate, op.problem.b_rows(),
-                                 gated(op.shared).count);
+                                 op.shared ? 1 : matrices());
     const std::vector<ValueId> in = {a, op.shared ? kNoValue : counts_, op.shared || down ? kNoValue : index_, bias};
     graph_.operations.push_back({name, std::move(op), in, {to}});
   }
@@ -155,7 +165,7 @@ class ExpertsWriter {
     const GatedForm& own = gated(shared);
     const std::string of = shared ? "shared expert, " : "";
     const auto value = [&](const char* name, DType dtype, std::int64_t cols) {
-      return add({of + name, dtype, cols, shared ? 1 : form_.routing.top_k, 0, {}, !shared});
+      return add({of + name, dtype, cols, shared ? 1 : rows_per_token(), 0, {}, !shared});
     };
     const ValueId h = value("activation", kBetween, own.width);
     const auto as_codes = [&] {
@@ -163,9 +173,8 @@ class ExpertsWriter {
       graph_.values[h].dtype = form_.between.code;
       graph_.values[h].scales = {DType::f32, form_.between.grid};
     };
-    const double rows =
-        static_cast<double>(choices_.tokens) * (shared ? 1.0 : static_cast<double>(form_.routing.top_k));
-    if (hands_on_codes(device_, choices_.tokens, rows / static_cast<double>(own.count))) as_codes();
+    const auto rows = static_cast<double>(choices_.tokens * (shared ? 1 : rows_per_token()));
+    if (hands_on_codes(device_, choices_.tokens, rows / static_cast<double>(shared ? 1 : matrices()))) as_codes();
     if (ProductOp both = product_of(shared, Projection::gate_up, a, h); own.may_fuse() && takes(both)) {
       multiply(of + "gate and up", std::move(both), a, h);
     } else {
@@ -192,6 +201,7 @@ class ExpertsWriter {
   const ExpertsChoices& choices_;
   const Device* device_;
   Graph graph_;
+  bool shared_first_ = false;
   ValueId weights_ = kNoValue, counts_ = kNoValue, index_ = kNoValue, rows_ = kNoValue, shared_weights_ = kNoValue;
 };
 
@@ -276,6 +286,21 @@ Graph graph_of(report::Problem both, report::Problem down) {
   graph.operations.push_back({"gate and up", std::move(first), {x, kNoValue, kNoValue, kNoValue}, {h}});
   graph.operations.push_back({"down", std::move(second), {h, kNoValue, kNoValue, kNoValue}, {graph.result}});
   return graph;
+}
+
+StackedMatrices matrix_of(const ExpertsSource& source, const ProductOp& product, std::int64_t number) {
+  const bool shared = product.shared || (product.shared_first && number == 0);
+  return matrix_of(source, shared, product.matrix, product.shared_first && !shared ? number - 1 : number);
+}
+
+StackedMatrices matrices_of(const ExpertsSource& source, const ProductOp& product) {
+  const report::Problem& p = product.problem;
+  StackedMatrices all{p.b_rows(), p.k, {}, {}};
+  all.codes.reserve(static_cast<std::size_t>(
+      numerics::checked_mul(layer::matrices_of(p), numerics::checked_mul(p.b_rows(), numerics::bytes_of(p.b, p.k)))));
+  for (std::int64_t number = 0; number < layer::matrices_of(p); ++number)
+    append(all, matrix_of(source, product, number));
+  return all;
 }
 
 Graph graph_of(const ExpertsForm& form, const ExpertsChoices& choices, const Device* device) {

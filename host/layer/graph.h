@@ -10,7 +10,8 @@
 //   gate, up  product    x or its codes by index, counts -> activation [T k, I], quantised again along I here or by
 //                                                           the plan of down (hands_on_codes)
 //   down      product    activation, counts              -> down [T k, H] f32
-//   (the shared expert: the last two over T rows)
+//   (the shared expert: the last two over T rows; or, of the experts' form and on the same device, it is the first
+//   matrix of theirs, which have T (k + 1) rows then, and its rows, the first T of down, are added)
 //   combine   combine    down, rows, weights, shared     -> y [T, H], in the order of the slots, rounded once
 //
 // Three parts walk the list: runner.h on a device, oracle.h in f64, judge.h value by value.
@@ -49,6 +50,7 @@ struct ProductOp {
   report::Problem problem;  ///< m: the most rows of a call.
   Projection matrix = Projection::whole;
   bool shared = false;             ///< It belongs to the shared expert.
+  bool shared_first = false;       ///< Of its matrices the first is the shared expert's, the others the experts'.
   ValueId quantized_a = kNoValue;  ///< Where the plan shows how it quantised A, if a call asks for that.
 };
 
@@ -61,7 +63,8 @@ struct RouteOp {
   enum In : std::size_t { kLogits, kBias, kIds };
   enum Out : std::size_t { kCounts, kIndex, kRows, kSharedWeights, kChosenIds, kWeights };
   numerics::Routing routing;
-  std::int64_t first_expert = 0;  ///< The experts that are here: as many as kCounts has columns.
+  std::int64_t first_expert = 0, experts = 0;  ///< The experts that are here.
+  bool shared_expert = false;                  ///< A shared expert's rows come before theirs.
 };
 
 struct ActivateOp {
@@ -109,6 +112,11 @@ template <class... Args>
 [[noreturn]] void invalid(fmt::format_string<Args...> text, Args&&... args) {
   throw Error(IRONCL_INVALID_ARGUMENT, 0, fmt::format(text, std::forward<Args>(args)...));
 }
+
+/// Of a product of a layer of experts its matrix `number`, and all of them, one after another. Throw
+/// std::overflow_error for sizes.
+StackedMatrices matrix_of(const ExpertsSource& source, const ProductOp& product, std::int64_t number);
+StackedMatrices matrices_of(const ExpertsSource& source, const ProductOp& product);
 
 /// The list of one product: values "x", "d" and, where the problem has them, "bias" and "counts".
 Graph graph_of(const report::Problem& problem);

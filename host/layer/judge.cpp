@@ -322,6 +322,10 @@ CaseReport judge(const checkpoint::LinearLayer& layer, const Activations& a,
 
 std::string first_wrong_value(Execution& call, const Values& values) {
   const Graph& graph = call.runner().graph();
+  const bool shared_first = std::ranges::any_of(graph.operations, [](const Operation& operation) {
+    const auto* route = std::get_if<RouteOp>(&operation.what);
+    return route != nullptr && route->shared_expert;
+  });
   for (const Operation& operation : graph.operations) {
     for (const ValueId id : operation.out) {
       if (id == kNoValue || graph.values[id].brought || values[id].rows == 0) continue;
@@ -336,7 +340,9 @@ std::string first_wrong_value(Execution& call, const Values& values) {
         std::vector<double> ends = values[graph.find("counts")].value;
         std::partial_sum(ends.begin(), ends.end(), ends.begin());
         const auto expert = std::ranges::upper_bound(ends, static_cast<double>(row)) - ends.begin();
-        where = fmt::format("expert {}, {}: token {}, column {}", expert, value.name,
+        const std::int64_t first = shared_first ? 1 : 0;
+        where = fmt::format("{}, {}: token {}, column {}",
+                            expert < first ? "shared expert" : fmt::format("expert {}", expert - first), value.name,
                             values[graph.find("index")].value[static_cast<std::size_t>(row)], col);
       }
       return describe(comparison, where, want.value.size());

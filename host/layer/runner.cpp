@@ -91,9 +91,11 @@ Runner::Object Runner::create(const Operation& operation) const {
             desc.tokens = tokens_;
             desc.experts = static_cast<std::uint32_t>(op.routing.experts);
             desc.top_k = static_cast<std::uint32_t>(op.routing.top_k);
-            desc.flags = gate ? std::uint32_t{IRONCL_ROUTE_SHARED_GATE} : 0u;
+            desc.flags = 0;
+            if (gate) desc.flags |= IRONCL_ROUTE_SHARED_GATE;
+            if (op.shared_expert) desc.flags |= IRONCL_ROUTE_SHARED_EXPERT;
             desc.first_expert = static_cast<std::uint32_t>(op.first_expert);
-            desc.local_experts = static_cast<std::uint32_t>(value(out[RouteOp::kCounts]).cols);
+            desc.local_experts = static_cast<std::uint32_t>(op.experts);
             if (given) {
               desc.score = 0;
               desc.flags |= IRONCL_ROUTE_GIVEN;

@@ -137,7 +137,6 @@ backend::RouteArgs read(const ironcl_route_args* in, const RouteOp& route, const
   const backend::RouteDesc& desc = route.desc;
   out.tokens = brought(abi.tokens, desc.tokens, "route_args.tokens");
   const std::int64_t slots = out.tokens * desc.top_k, logits = desc.experts + (desc.shared_gate ? 1 : 0);
-  const std::int64_t rows = desc.capacity == 0 ? slots : desc.local_experts * desc.capacity;
   take_operands("route_args", *route.device, {"tokens", out.tokens},
                 {
                     {"logits", abi.logits, out.logits, matrix(out.tokens, desc.logits_ld, logits, desc.logits),
@@ -148,9 +147,9 @@ backend::RouteArgs read(const ironcl_route_args* in, const RouteOp& route, const
                     {"weights", abi.weights, out.weights, row(slots, DType::f32), nullptr, !desc.given,
                      desc.given ? Presence::optional : Presence::with_rows},
                     // Also of no tokens at all: what runs next reads these.
-                    {"matrix_rows", abi.matrix_rows, out.matrix_rows, row(desc.local_experts, DType::s32), nullptr,
-                     true, Presence::always},
-                    {"a_index", abi.a_index, out.a_index, row(rows, DType::s32), nullptr, true},
+                    {"matrix_rows", abi.matrix_rows, out.matrix_rows, row(desc.matrices(), DType::s32), nullptr, true,
+                     Presence::always},
+                    {"a_index", abi.a_index, out.a_index, row(desc.rows(out.tokens), DType::s32), nullptr, true},
                     {"rows", abi.rows, out.rows, row(slots, DType::s32), nullptr, true},
                     {"shared_weights", abi.shared_weights, out.shared_weights, row(out.tokens, DType::f32),
                      unless(desc.shared_gate, "the router has no SHARED_GATE"), true},

@@ -85,18 +85,19 @@ void check_logits(const ironcl_route_desc& abi, backend::RouteDesc& out) {
 }  // namespace
 
 backend::RouteDesc read(const ironcl_route_desc* in) {
-  const auto abi =
-      read_struct(in, "route_desc",
-                  IRONCL_ROUTE_GIVEN | IRONCL_ROUTE_NORMALIZE | IRONCL_ROUTE_SHARED_GATE | IRONCL_ROUTE_BEST_OF_TWO);
+  const auto abi = read_struct(in, "route_desc",
+                               IRONCL_ROUTE_GIVEN | IRONCL_ROUTE_NORMALIZE | IRONCL_ROUTE_SHARED_GATE |
+                                   IRONCL_ROUTE_BEST_OF_TWO | IRONCL_ROUTE_SHARED_EXPERT);
   backend::RouteDesc out;
   out.given = (abi.flags & IRONCL_ROUTE_GIVEN) != 0;
   out.normalize = (abi.flags & IRONCL_ROUTE_NORMALIZE) != 0;
   out.shared_gate = (abi.flags & IRONCL_ROUTE_SHARED_GATE) != 0;
   out.best_of_two = (abi.flags & IRONCL_ROUTE_BEST_OF_TWO) != 0;
+  out.shared_expert = (abi.flags & IRONCL_ROUTE_SHARED_EXPERT) != 0;
   out.tokens = kRoute.dimension(abi.tokens, 0, "tokens");
   out.experts = kRoute.within(abi.experts, 1, kMostExperts, "experts");
   out.top_k = kRoute.within(abi.top_k, 1, std::min<std::int64_t>(out.experts, kMostTopK), "top_k");
-  check_numbers(out.tokens, out.top_k, "route_desc: tokens * top_k");
+  check_numbers(out.tokens, out.top_k + (out.shared_expert ? 1 : 0), "route_desc: tokens * top_k");
   out.local_experts = out.experts;
   if (abi.local_experts != 0) {
     out.local_experts = kRoute.within(abi.local_experts, 1, out.experts, "local_experts");
@@ -106,6 +107,8 @@ backend::RouteDesc read(const ironcl_route_desc* in) {
                    abi.first_expert);
   }
   out.capacity = kRoute.dimension(abi.capacity, 0, "capacity");
+  if (out.capacity != 0 && out.shared_expert)
+    kRoute.invalid("capacity is {}, but a SHARED_EXPERT has a row of every token; leave it 0", out.capacity);
   check_numbers(out.local_experts, out.capacity, "route_desc: local_experts * capacity");
   if (out.given) {
     check_given(abi);

@@ -88,8 +88,9 @@ struct Sorted {
 constexpr int kTopK = 3, kFirst = 2, kExperts = 5;
 
 Sorted sort_by(cl::Kernel& kernel, const cl::Context& context, const cl::CommandQueue& queue, const Counts& ids,
-               int capacity, std::size_t lanes) {
-  Sorted sorted{Counts(kExperts), Counts(ids.size() + std::size_t(kExperts * capacity), -1), Counts(ids.size())};
+               int capacity, int shared, std::size_t lanes) {
+  Sorted sorted{Counts(std::size_t(kExperts + shared)), Counts(2 * ids.size() + std::size_t(kExperts * capacity), -1),
+                Counts(ids.size())};
   const auto upload = [&](const Counts& values) {
     cl::Buffer buffer(context, CL_MEM_READ_WRITE, values.size() * 4);
     queue.enqueueWriteBuffer(buffer, CL_TRUE, 0, values.size() * 4, values.data());
@@ -98,8 +99,8 @@ Sorted sort_by(cl::Kernel& kernel, const cl::Context& context, const cl::Command
   const cl::Buffer in = upload(ids), counts = upload(sorted.counts), tokens = upload(sorted.token_of),
                    rows = upload(sorted.row_of);
   set_args(kernel, 0, cl_int{kTopK}, in, cl_ulong{0}, static_cast<cl_int>(ids.size()), cl_int{kFirst},
-           cl_int{kExperts}, cl_int{capacity}, counts, cl_ulong{0}, tokens, cl_ulong{0}, rows, cl_ulong{0},
-           cl::Local(4 * kExperts * (1 + (lanes + 31) / 32)));
+           cl_int{kExperts}, cl_int{capacity}, cl_int{shared}, counts, cl_ulong{0}, tokens, cl_ulong{0}, rows,
+           cl_ulong{0}, cl::Local(4 * kExperts * (1 + (lanes + 31) / 32)));
   queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(lanes, 1), cl::NDRange(lanes, 1));
   const auto fetch = [&](const cl::Buffer& from, Counts& to) {
     queue.enqueueReadBuffer(from, CL_TRUE, 0, to.size() * 4, to.data());
@@ -110,13 +111,16 @@ Sorted sort_by(cl::Kernel& kernel, const cl::Context& context, const cl::Command
   return sorted;
 }
 
-Sorted sort_by_hand(const Counts& ids, int capacity) {
-  Sorted sorted{Counts(kExperts), Counts(ids.size() + std::size_t(kExperts * capacity), -1), Counts(ids.size(), -1)};
-  int next = 0;
+Sorted sort_by_hand(const Counts& ids, int capacity, int shared) {
+  Sorted sorted{Counts(std::size_t(kExperts + shared)), Counts(2 * ids.size() + std::size_t(kExperts * capacity), -1),
+                Counts(ids.size(), -1)};
+  int next = shared != 0 ? static_cast<int>(ids.size()) / kTopK : 0;
+  if (shared != 0) sorted.counts[0] = next;
+  std::iota(sorted.token_of.begin(), sorted.token_of.begin() + next, 0);
   for (int expert = 0; expert < kExperts; ++expert) {
     if (capacity != 0) next = expert * capacity;
     for (std::size_t slot = 0; slot < ids.size(); ++slot) {
-      std::int32_t& count = sorted.counts[std::size_t(expert)];
+      std::int32_t& count = sorted.counts[std::size_t(expert + shared)];
       if (ids[slot] != kFirst + expert || (capacity != 0 && count == capacity)) continue;
       ++count;
       sorted.token_of[std::size_t(next)] = static_cast<std::int32_t>(slot) / kTopK;
@@ -136,9 +140,10 @@ TEST(OpenClDealing, SlotsAreSortedByExpertInTheirOrderByAnyNumberOfWorkItems) {
       for (const std::size_t slots : {3, 96, 2049}) {
         Counts ids(slots);  // Two of them of no expert here.
         for (std::size_t i = 0; i < slots; ++i) ids[i] = kFirst - 1 + static_cast<std::int32_t>(i * i / 5 % 7);
-        for (const int capacity : {0, 20})
-          EXPECT_TRUE(sort_by(kernel, context, queue, ids, capacity, lanes) == sort_by_hand(ids, capacity))
-              << lanes << " work-items, " << slots << " slots, capacity " << capacity;
+        for (const auto& [capacity, shared] : {std::pair{0, 0}, {20, 0}, {0, 1}})
+          EXPECT_TRUE(sort_by(kernel, context, queue, ids, capacity, shared, lanes) ==
+                      sort_by_hand(ids, capacity, shared))
+              << lanes << " work-items, " << slots << " slots, capacity " << capacity << ", shared " << shared;
       }
     }
   });

@@ -59,7 +59,10 @@ enum {
   IRONCL_ROUTE_NORMALIZE = 1u << 1, /* a token's weights are divided by their sum, before `scale`; a sum of 0: not */
   IRONCL_ROUTE_SHARED_GATE = 1u << 2, /* a last logit more: shared_weights = its sigmoid (Qwen2-MoE, Qwen3-Next) */
   /* A group of experts (of two or more) is worth the sum of its two best (DeepSeek-V3), else its best. */
-  IRONCL_ROUTE_BEST_OF_TWO = 1u << 3
+  IRONCL_ROUTE_BEST_OF_TWO = 1u << 3,
+  /* Matrix 0 is that of a shared expert, with every token's row, in order: matrix_rows[0] is tokens, matrix 1 + g
+   * expert first_expert + g, and the rows of slots begin behind row tokens - 1. Capacity is 0. */
+  IRONCL_ROUTE_SHARED_EXPERT = 1u << 4
 };
 typedef struct ironcl_route_desc {
   uint32_t struct_size;
@@ -98,13 +101,15 @@ typedef struct ironcl_route_args {
   const ironcl_chain* next;
   uint32_t wait_count;
   uint32_t reserved;
-  int64_t tokens;             /* 0 (then every matrix has 0 rows) to desc.tokens */
-  ironcl_span logits;         /* [tokens, E], or [tokens, E + 1] with SHARED_GATE */
-  ironcl_span bias;           /* [E] */
-  ironcl_span ids;            /* s32 [tokens, k]: made, or GIVEN */
-  ironcl_span weights;        /* f32 [tokens, k]: made; may be absent where GIVEN */
-  ironcl_span matrix_rows;    /* s32 [local_experts]: rows of each expert; made */
-  ironcl_span a_index;        /* s32 [tokens * k], MASKED [local_experts, capacity]: the token of each row; made */
+  int64_t tokens;          /* 0 (then every matrix has 0 rows) to desc.tokens */
+  ironcl_span logits;      /* [tokens, E], or [tokens, E + 1] with SHARED_GATE */
+  ironcl_span bias;        /* [E] */
+  ironcl_span ids;         /* s32 [tokens, k]: made, or GIVEN */
+  ironcl_span weights;     /* f32 [tokens, k]: made; may be absent where GIVEN */
+  ironcl_span matrix_rows; /* s32 [local_experts]: rows of each expert; made. One more with SHARED_EXPERT */
+  /* s32 [tokens * k], with SHARED_EXPERT [tokens * (k + 1)], MASKED [local_experts, capacity]: the token of each row;
+   * made */
+  ironcl_span a_index;
   ironcl_span rows;           /* s32 [tokens, k]: the row of each slot, or -1; made */
   ironcl_span shared_weights; /* f32 [tokens] with SHARED_GATE, made; else absent */
 } ironcl_route_args;

@@ -57,7 +57,7 @@ void sort_slots(const backend::RouteDesc& d, const backend::RouteArgs& args, std
   const auto counts = elements<std::int32_t>(args.matrix_rows), index = elements<std::int32_t>(args.a_index),
              rows = elements<std::int32_t>(args.rows);
   if (ids.empty() && fault("no_tokens_count_nothing")) return;
-  numerics::RowLayout layout{d.first_expert, d.local_experts, d.capacity};
+  numerics::RowLayout layout{d.first_expert, d.local_experts, d.capacity, d.shared_expert};
   if (fault("rows_in_reverse")) std::ranges::reverse(ids);
   numerics::sort_by_expert(ids, d.top_k, layout, counts, index, rows);
   if (fault("rows_in_reverse")) {

@@ -34,12 +34,16 @@ struct Routed {
   DType logits = DType::f32;
   Logits kind = Logits::random;
   Floats bias{};
-  bool shared_gate = false, given = false;
+  bool shared_gate = false, given = false, shared_expert = false;
 
   std::int64_t call_tokens() const { return called < 0 ? tokens : called; }
   std::int64_t here() const { return local == 0 ? rule.experts : local; }
   std::int64_t width() const { return rule.experts + (shared_gate ? 1 : 0); }
   std::int64_t slots() const { return call_tokens() * rule.top_k; }
+  std::int64_t matrices() const { return here() + (shared_expert ? 1 : 0); }
+  std::int64_t rows() const {
+    return capacity != 0 ? here() * capacity : slots() + (shared_expert ? call_tokens() : 0);
+  }
   bool has_logits() const { return !given || shared_gate; }
   ironcl_route_desc desc() const;
   std::string line() const;
@@ -50,6 +54,7 @@ ironcl_route_desc Routed::desc() const {
   if (given) d.flags |= IRONCL_ROUTE_GIVEN;
   if (rule.normalize && !given) d.flags |= IRONCL_ROUTE_NORMALIZE;
   if (shared_gate) d.flags |= IRONCL_ROUTE_SHARED_GATE;
+  if (shared_expert) d.flags |= IRONCL_ROUTE_SHARED_EXPERT;
   if (rule.best_of_two) d.flags |= IRONCL_ROUTE_BEST_OF_TWO;
   d.tokens = tokens, d.capacity = capacity;
   d.logits_ld = pad == 0 ? 0 : width() + pad;
@@ -137,8 +142,8 @@ struct Bench {
     if (r.given) ids_given = given_ids(c, r);
     ids = r.given ? part(c, q, bytes_of(ids_given)) : words(r.slots());
     weights = words(r.slots());
-    counts = words(r.here());
-    index = words(r.capacity == 0 ? r.slots() : r.here() * r.capacity);
+    counts = words(r.matrices());
+    index = words(r.rows());
     rows = words(r.slots());
     if (r.shared_gate) shared = words(r.call_tokens());
   }
@@ -173,12 +178,11 @@ void expect_choice(const Routed& r, const Floats& logits, const Ids& ids, const 
 void expect_rows(Context& c, const Routed& r, const Bench& bench, const Ids& ids) {
   std::int32_t untouched = 0;
   std::memset(&untouched, static_cast<int>(kPattern), sizeof untouched);
-  const std::int64_t row_count = r.capacity == 0 ? r.slots() : r.here() * r.capacity;
-  Ids counts(at(r.here())), tokens(at(row_count), untouched), rows(ids.size());
-  numerics::sort_by_expert(ids, r.rule.top_k, {r.first, r.here(), r.capacity}, counts, tokens, rows);
-  EXPECT_EQ(read_back<std::int32_t>(c, bench, bench.counts, r.here(), "matrix_rows"), counts) << r.line();
+  Ids counts(at(r.matrices())), tokens(at(r.rows()), untouched), rows(ids.size());
+  numerics::sort_by_expert(ids, r.rule.top_k, {r.first, r.here(), r.capacity, r.shared_expert}, counts, tokens, rows);
+  EXPECT_EQ(read_back<std::int32_t>(c, bench, bench.counts, r.matrices(), "matrix_rows"), counts) << r.line();
   if (r.call_tokens() == 0) return;
-  EXPECT_EQ(read_back<std::int32_t>(c, bench, bench.index, row_count, "a_index"), tokens) << r.line();
+  EXPECT_EQ(read_back<std::int32_t>(c, bench, bench.index, r.rows(), "a_index"), tokens) << r.line();
   EXPECT_EQ(read_back<std::int32_t>(c, bench, bench.rows, r.slots(), "rows"), rows) << r.line();
 }
 
@@ -299,6 +303,7 @@ constexpr Wrong<ironcl_route_desc> kWrongRouters[] = {
     {"first_expert", kInvalid, [](auto& d) { d.first_expert = 9, d.local_experts = 8; }},
     {"capacity", kInvalid, [](auto& d) { d.capacity = -1; }},
     {"capacity", kInvalid, [](auto& d) { d.capacity = 0x7fffffff; }},
+    {"SHARED_EXPERT", kInvalid, [](auto& d) { d.capacity = 8, d.flags |= IRONCL_ROUTE_SHARED_EXPERT; }},
     {"score", kInvalid, [](auto& d) { d.flags = IRONCL_ROUTE_GIVEN, d.logits_dtype = 0; }},
     {"flags", kUnknown, [](auto& d) { d.flags = 1u << 20; }},
     {"score", kUnknown, [](auto& d) { d.score = 77; }},
@@ -420,6 +425,12 @@ void add_route_tests(Suite& suite) {
   add("CapacityDropsRows", r, true);
   r.capacity = 1000;
   add("CapacityForAll", r, true);
+  r.tokens = 1, r.capacity = 0, r.shared_expert = true;
+  add("OneTokenWithASharedExpert", r, true);
+  r.tokens = 130, r.first = 5, r.local = 7;
+  add("ASharedExpertBeforeSome", r, true);
+  r.called = 0;
+  add("NoTokensOfASharedExpert", r, true);
   r = {};
   r.given = true;
   add("GivenIds", r, true);
