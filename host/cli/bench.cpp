@@ -300,7 +300,8 @@ void bench_mlp(const Device& device, const MeasuredLayer& gate_up, const Measure
     both.m = down.m = rows;
     both.n /= 2;
     both.activation = numerics::Activation::silu;
-    const bool codes = layer::hands_on_codes(&device, rows, static_cast<double>(rows));
+    const bool codes =
+        layer::hands_on_codes(&device, rows, static_cast<double>(rows), gate_up.problem.weakest_accuracy);
     both.d = codes ? down.a : numerics::DType::f32;
     if (codes) both.d_scale = {numerics::DType::f32, {1, down.a_scale.grid.group_cols}};
     down.a_source = codes ? numerics::DType::none : numerics::DType::f32;

@@ -174,7 +174,9 @@ class ExpertsWriter {
       graph_.values[h].scales = {DType::f32, form_.between.grid};
     };
     const auto rows = static_cast<double>(choices_.tokens * (shared ? 1 : rows_per_token()));
-    if (hands_on_codes(device_, choices_.tokens, rows / static_cast<double>(shared ? 1 : matrices()))) as_codes();
+    if (hands_on_codes(device_, choices_.tokens, rows / static_cast<double>(shared ? 1 : matrices()),
+                       choices_.weakest_accuracy))
+      as_codes();
     if (ProductOp both = product_of(shared, Projection::gate_up, a, h); own.may_fuse() && takes(both)) {
       multiply(of + "gate and up", std::move(both), a, h);
     } else {
@@ -207,9 +209,9 @@ class ExpertsWriter {
 
 }  // namespace
 
-bool hands_on_codes(const Device* device, std::int64_t tokens, double rows) {
-  constexpr double kMostRows = 32;
-  return device != nullptr && device->props().type == IRONCL_DEVICE_GPU && tokens > 1 && rows <= kMostRows;
+bool hands_on_codes(const Device* device, std::int64_t tokens, double rows, numerics::AccuracyClass weakest) {
+  const double most = weakest == numerics::AccuracyClass::f32 ? 32 : 16;
+  return device != nullptr && device->props().type == IRONCL_DEVICE_GPU && tokens > 1 && rows <= most;
 }
 
 std::size_t Value::bytes(std::int64_t tokens) const { return bytes_of_matrix(dtype, rows_of(tokens), cols); }

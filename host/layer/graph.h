@@ -123,8 +123,9 @@ Graph graph_of(const report::Problem& problem);
 
 /// Whether a product with an activation hands on codes, for `tokens` with on average so many rows of a matrix, or
 /// f32, which the plan of the next one quantises. On GPUs one step activates and quantises few rows faster
-/// (docs/performance/decode.md); a single one costs the next one's kernel nothing.
-bool hands_on_codes(const Device* device, std::int64_t tokens, double rows);
+/// (docs/performance/decode.md), fewer in class tensor14, whose kernels activate too (h200-grouped.md); a single one
+/// costs the next one's kernel nothing.
+bool hands_on_codes(const Device* device, std::int64_t tokens, double rows, numerics::AccuracyClass weakest);
 
 /// The list of a dense gated MLP: `both`, a product with an activation, whose D is A of `down`. Values "x", "h", "d".
 Graph graph_of(report::Problem both, report::Problem down);
