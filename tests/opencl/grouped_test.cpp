@@ -147,11 +147,11 @@ TEST_F(OpenClGrouped, AllRowsArePackedWhereTheirKGroupsAreMany) {
 }
 
 TEST_F(OpenClGrouped, MatricesAreDealtWhereverThereIsRoomForTheirTable) {
-  // Kernels of tensor cores deal the rows of up to 256 matrices while they pack or quantise, with 128 work-items.
+  // Kernels of tensor cores deal the rows of up to 257 matrices while they pack or quantise, with 128 work-items.
   int ran = 0;
   for (const backend::Options& options :
        {backend::Options{}, backend::Options{{"variant", "gemm_wgmma_f16"}}, {{"variant", "gemm_wgmma_fp8"}}}) {
-    for (const std::size_t matrices : {129, 256, 257}) {
+    for (const std::size_t matrices : {129, 257, 258}) {
       for (const backend::DType source : {backend::DType::none, backend::DType::bf16}) {
         Case g{.n = 40, .k = 300, .a_source = source, .options = options, .counts = Counts(matrices)};
         for (std::size_t i = 0; i < matrices; i += 5) g.counts[i] = static_cast<std::int32_t>(1 + i % 7);

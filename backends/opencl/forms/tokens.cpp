@@ -11,8 +11,8 @@ namespace {
 using backend::DType;
 using numerics::Size;
 
-/// The most matrices that a work-group schedules: 32 bytes each of its local memory.
-constexpr std::int64_t kMostMatricesScheduled = 256;
+/// The most matrices that a work-group schedules, 256 experts and a shared one: 32 bytes each of its local memory.
+constexpr std::int64_t kMostMatricesScheduled = 257;
 constexpr std::int64_t kItems = 128;
 /// Work-groups of a grouped problem for each compute unit: as many as are there at once. Each schedules all rows
 /// before it takes its first, and a masked problem has room for many more rows than there are. 8, 16, 24 of 6188 x

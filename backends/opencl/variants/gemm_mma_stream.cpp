@@ -11,7 +11,7 @@ namespace {
 
 bool has_four_bits(const Problem& p) { return numerics::bits_of(p.b) < 8; }
 
-constexpr std::int64_t kMostMatrices = 256;  ///< That work-groups schedule.
+constexpr std::int64_t kMostMatrices = 257;  ///< That work-groups schedule: 256 experts and a shared one.
 
 /// Whether work-groups stay: STAYS of the kernel. Layers of Qwen3-30B-A3B take 171 us for 204 so at 16 tokens
 /// (docs/performance/h200-grouped.md).
