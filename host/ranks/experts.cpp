@@ -74,6 +74,7 @@ void append(Bytes& to, const void* from, std::size_t bytes) {
 SpreadExperts::SpreadExperts(Group& group, const Device& device, const layer::ExpertsSource& source,
                              const layer::ExpertsChoices& choices, const std::string& digest)
     : group_(group), device_(device), form_(source.form()), choices_(choices) {
+  form_.first_expert = 0;  // Its experts are spread, so a shared one is no matrix of theirs.
   const std::string record =
       text_of("ironcl ", ironcl_build_id(), " experts ", form_.name, " ", form_.experts.count, " of ",
               form_.experts.width, "x", form_.hidden, " tokens ", choices.tokens, " ", digest);
