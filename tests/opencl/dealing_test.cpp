@@ -3,6 +3,7 @@
 // evenly is given. How slots of tokens become rows: cl/sort_rows.cl by itself.
 #include <numeric>
 
+#include "backends/numerics/experts.h"
 #include "backends/opencl/program.h"
 #include "backends/opencl/schedule.h"
 #include "backends/opencl/steps/steps.h"
@@ -87,10 +88,14 @@ struct Sorted {
 
 constexpr int kTopK = 3, kFirst = 2, kExperts = 5;
 
+Sorted room_for(const Counts& ids, const numerics::RowLayout& layout) {
+  return {Counts(std::size_t(layout.local) + layout.shared_expert),
+          Counts(2 * ids.size() + std::size_t(layout.local * layout.capacity), -1), Counts(ids.size())};
+}
+
 Sorted sort_by(cl::Kernel& kernel, const cl::Context& context, const cl::CommandQueue& queue, const Counts& ids,
-               int capacity, int shared, std::size_t lanes) {
-  Sorted sorted{Counts(std::size_t(kExperts + shared)), Counts(2 * ids.size() + std::size_t(kExperts * capacity), -1),
-                Counts(ids.size())};
+               const numerics::RowLayout& layout, std::size_t lanes) {
+  Sorted sorted = room_for(ids, layout);
   const auto upload = [&](const Counts& values) {
     cl::Buffer buffer(context, CL_MEM_READ_WRITE, values.size() * 4);
     queue.enqueueWriteBuffer(buffer, CL_TRUE, 0, values.size() * 4, values.data());
@@ -99,8 +104,8 @@ Sorted sort_by(cl::Kernel& kernel, const cl::Context& context, const cl::Command
   const cl::Buffer in = upload(ids), counts = upload(sorted.counts), tokens = upload(sorted.token_of),
                    rows = upload(sorted.row_of);
   set_args(kernel, 0, cl_int{kTopK}, in, cl_ulong{0}, static_cast<cl_int>(ids.size()), cl_int{kFirst},
-           cl_int{kExperts}, cl_int{capacity}, cl_int{shared}, counts, cl_ulong{0}, tokens, cl_ulong{0}, rows,
-           cl_ulong{0}, cl::Local(4 * kExperts * (1 + (lanes + 31) / 32)));
+           cl_int{kExperts}, static_cast<cl_int>(layout.capacity), cl_int{layout.shared_expert}, counts, cl_ulong{0},
+           tokens, cl_ulong{0}, rows, cl_ulong{0}, cl::Local(4 * kExperts * (1 + (lanes + 31) / 32)));
   queue.enqueueNDRangeKernel(kernel, cl::NullRange, cl::NDRange(lanes, 1), cl::NDRange(lanes, 1));
   const auto fetch = [&](const cl::Buffer& from, Counts& to) {
     queue.enqueueReadBuffer(from, CL_TRUE, 0, to.size() * 4, to.data());
@@ -108,25 +113,6 @@ Sorted sort_by(cl::Kernel& kernel, const cl::Context& context, const cl::Command
   fetch(counts, sorted.counts);
   fetch(tokens, sorted.token_of);
   fetch(rows, sorted.row_of);
-  return sorted;
-}
-
-Sorted sort_by_hand(const Counts& ids, int capacity, int shared) {
-  Sorted sorted{Counts(std::size_t(kExperts + shared)), Counts(2 * ids.size() + std::size_t(kExperts * capacity), -1),
-                Counts(ids.size(), -1)};
-  int next = shared != 0 ? static_cast<int>(ids.size()) / kTopK : 0;
-  if (shared != 0) sorted.counts[0] = next;
-  std::iota(sorted.token_of.begin(), sorted.token_of.begin() + next, 0);
-  for (int expert = 0; expert < kExperts; ++expert) {
-    if (capacity != 0) next = expert * capacity;
-    for (std::size_t slot = 0; slot < ids.size(); ++slot) {
-      std::int32_t& count = sorted.counts[std::size_t(expert + shared)];
-      if (ids[slot] != kFirst + expert || (capacity != 0 && count == capacity)) continue;
-      ++count;
-      sorted.token_of[std::size_t(next)] = static_cast<std::int32_t>(slot) / kTopK;
-      sorted.row_of[slot] = next++;
-    }
-  }
   return sorted;
 }
 
@@ -140,10 +126,13 @@ TEST(OpenClDealing, SlotsAreSortedByExpertInTheirOrderByAnyNumberOfWorkItems) {
       for (const std::size_t slots : {3, 96, 2049}) {
         Counts ids(slots);  // Two of them of no expert here.
         for (std::size_t i = 0; i < slots; ++i) ids[i] = kFirst - 1 + static_cast<std::int32_t>(i * i / 5 % 7);
-        for (const auto& [capacity, shared] : {std::pair{0, 0}, {20, 0}, {0, 1}})
-          EXPECT_TRUE(sort_by(kernel, context, queue, ids, capacity, shared, lanes) ==
-                      sort_by_hand(ids, capacity, shared))
+        for (const auto& [capacity, shared] : {std::pair{0, false}, {20, false}, {0, true}}) {
+          const numerics::RowLayout layout{kFirst, kExperts, capacity, shared};
+          Sorted expected = room_for(ids, layout);
+          numerics::sort_by_expert(ids, kTopK, layout, expected.counts, expected.token_of, expected.row_of);
+          EXPECT_TRUE(sort_by(kernel, context, queue, ids, layout, lanes) == expected)
               << lanes << " work-items, " << slots << " slots, capacity " << capacity << ", shared " << shared;
+        }
       }
     }
   });
