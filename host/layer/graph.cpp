@@ -173,9 +173,8 @@ class ExpertsWriter {
       graph_.values[h].dtype = form_.between.code;
       graph_.values[h].scales = {DType::f32, form_.between.grid};
     };
-    const auto rows = static_cast<double>(choices_.tokens * (shared ? 1 : rows_per_token()));
-    if (hands_on_codes(device_, choices_.tokens, rows / static_cast<double>(shared ? 1 : matrices()),
-                       choices_.weakest_accuracy))
+    const auto rows = static_cast<double>(choices_.tokens * (shared ? 1 : form_.routing.top_k));
+    if (hands_on_codes(device_, choices_.tokens, rows / static_cast<double>(own.count), choices_.weakest_accuracy))
       as_codes();
     if (ProductOp both = product_of(shared, Projection::gate_up, a, h); own.may_fuse() && takes(both)) {
       multiply(of + "gate and up", std::move(both), a, h);
