@@ -120,10 +120,12 @@ std::vector<std::byte> serial_sum(const Device& device, const Whole& whole, cons
   for (const int rank : active) {
     const Range cols = shards.cols_of(rank);
     detail::Product product(device, queue, whole, shards.rows_of(rank), cols, type, rank == active.front());
-    product.write(queue, x, desc.m, desc.k, cols.begin);
-    product.run(queue, desc.m);
     parts.emplace_back(bytes_of_elements(type, desc.m * desc.n));
-    queue.read(product.d(desc.m), std::span(parts.back())).wait();
+    detail::settled(queue, [&] {
+      product.write(queue, x, desc.m, desc.k, cols.begin);
+      product.run(queue, desc.m);
+      queue.read(product.d(desc.m), std::span(parts.back())).wait();
+    });
     from.push_back(parts.back().data());
   }
   if (from.size() == 1) return parts.front();
