@@ -155,9 +155,10 @@ ExpertsForm form_of_one_launch(std::int64_t experts = 12, std::int64_t top_k = 4
   return form;
 }
 
-ExpertsForm with_shared(ExpertsForm form) {
+ExpertsForm with_shared(ExpertsForm form, std::int64_t width = 256) {
   form.shared = form.experts;
   form.shared->count = 1;
+  form.shared->width = width;
   return form;
 }
 
@@ -172,6 +173,7 @@ TEST_F(ExpertsOnDevices, RecordedCallsAreWithinTheComposedBoundAndRepeat) {
   for (const auto& [form, all_tokens] : std::vector<std::pair<ExpertsForm, std::vector<std::int64_t>>>{
            {form_of_one_launch(), {3, 1, 11, 20, 40}},
            {with_shared(form_of_one_launch()), {3, 1, 11, 20, 40}},
+           {with_shared(form_of_one_launch(), 512), {3, 11}},  // Two products and a sum beside the launch.
            {form_of_one_launch(128, 8), {100, 160}}}) {
     if (form.experts.count > 12 && !any_fuses) continue;
     const auto source = make_experts(form, 5);
