@@ -282,10 +282,9 @@ struct RouteDesc : numerics::Routing {
   DType logits = DType::none, bias = DType::none;
 
   std::int64_t matrices() const { return local_experts + (shared_expert ? 1 : 0); }
+  std::int64_t rows_of_token() const { return top_k + (shared_expert ? 1 : 0); }
   /// Of a call of so many tokens, the most rows that all matrices together have.
-  std::int64_t rows(std::int64_t of) const {
-    return capacity != 0 ? local_experts * capacity : of * (top_k + (shared_expert ? 1 : 0));
-  }
+  std::int64_t rows(std::int64_t of) const { return capacity != 0 ? local_experts * capacity : of * rows_of_token(); }
 };
 
 struct RouteArgs : CallArgs {

@@ -39,7 +39,7 @@ static inline scheduled_tile tile_of(__global const int* scheduled, int tile) {
 }
 
 /// Of units of work, tiles times `columns`, number `unit`: its tile and its column. All tiles of a matrix with its first columns, then with the
-/// next, as of block_of().
+/// next, as of block_of(), where a tile is a block: without its divisions of 64 bits, which every work-group would wait for.
 static inline scheduled_tile tile_of_unit(__global const int* scheduled, uint unit, uint columns, uint* tile, uint* column) {
   const int matrix = scheduled[scheduled[SCHEDULED_TILES_AT] + (int)(unit / columns)];
   __global const int* of = scheduled + SCHEDULED_HEAD + 8 * matrix;

@@ -33,7 +33,7 @@ std::int64_t lanes_with_room(const Features& f, const backend::RouteDesc& desc, 
 class Router final : public DescribedRoute {
  public:
   Router(ContextPtr context, const backend::RouteDesc& desc) : DescribedRoute(desc), context_(std::move(context)) {
-    expect_countable("slots of tokens", Size(desc.tokens) * (desc.top_k + (desc.shared_expert ? 1 : 0)));
+    expect_countable("slots of tokens", Size(desc.tokens) * desc.rows_of_token());
     expect_countable("rows of all experts", Size(desc.local_experts) * desc.capacity);
     choosing_lanes_ = lanes_with_room(context_->features, desc, 64);
     sorting_lanes_ = lanes_with_room(context_->features, desc, desc.tokens * desc.top_k > 2048 ? 1024 : 256);

@@ -78,7 +78,7 @@ class ExpertsWriter {
     index_ = add({"index", DType::s32, 1, rows_per_token(), 0, {}, true});
     rows_ = add({"rows", DType::s32, top_k, 1});
     if (form_.shared_gate) shared_weights_ = add({"shared weights", DType::f32, 1, 1});
-    const RouteOp rule{form_.routing, form_.first_expert.value_or(0), form_.experts.count, shared_first_};
+    const RouteOp rule{form_.routing, form_.first_expert.value_or(0), shared_first_};
     graph_.operations.push_back(
         {"route", rule, {logits, bias, kNoValue}, {counts_, index_, rows_, shared_weights_, ids, weights_}});
     if (!form_.shared) shared_weights_ = kNoValue;  // Of a part whose shared expert is elsewhere.

@@ -63,8 +63,8 @@ struct RouteOp {
   enum In : std::size_t { kLogits, kBias, kIds };
   enum Out : std::size_t { kCounts, kIndex, kRows, kSharedWeights, kChosenIds, kWeights };
   numerics::Routing routing;
-  std::int64_t first_expert = 0, experts = 0;  ///< The experts that are here.
-  bool shared_expert = false;                  ///< A shared expert's rows come before theirs.
+  std::int64_t first_expert = 0;  ///< The experts that are here: as many as kCounts has columns, less a shared one.
+  bool shared_first = false;      ///< A shared expert's rows come before theirs.
 };
 
 struct ActivateOp {

@@ -324,7 +324,7 @@ std::string first_wrong_value(Execution& call, const Values& values) {
   const Graph& graph = call.runner().graph();
   const bool shared_first = std::ranges::any_of(graph.operations, [](const Operation& operation) {
     const auto* route = std::get_if<RouteOp>(&operation.what);
-    return route != nullptr && route->shared_expert;
+    return route != nullptr && route->shared_first;
   });
   for (const Operation& operation : graph.operations) {
     for (const ValueId id : operation.out) {

@@ -336,9 +336,8 @@ class Oracle::Walk {
   void walk(const RouteOp& op) {
     const std::int64_t tokens = oracle_.tokens_, top_k = op.routing.top_k, experts = op.routing.experts;
     const auto slots = static_cast<std::size_t>(tokens * top_k);
-    const auto sorted_slots = static_cast<std::size_t>(tokens * (top_k + (op.shared_expert ? 1 : 0)));
-    std::vector<std::int32_t> ids(slots), counts(static_cast<std::size_t>(experts + (op.shared_expert ? 1 : 0))),
-        index(sorted_slots), rows(slots);
+    std::vector<std::int32_t> ids(slots), counts(static_cast<std::size_t>(experts + op.shared_first)),
+        index(static_cast<std::size_t>(value(out(RouteOp::kIndex)).rows_of(tokens))), rows(slots);
     if (in(RouteOp::kIds) != kNoValue) {
       ids = known_[in(RouteOp::kIds)].numbers;
     } else {
@@ -348,7 +347,7 @@ class Oracle::Walk {
       exact(out(RouteOp::kWeights), tokens, std::vector<double>(weights.begin(), weights.end()));
       exact(out(RouteOp::kChosenIds), tokens, ids);
     }
-    numerics::sort_by_expert(ids, top_k, {0, experts, 0, op.shared_expert}, counts, index, rows);
+    numerics::sort_by_expert(ids, top_k, {0, experts, 0, op.shared_first}, counts, index, rows);
     index.resize(std::accumulate(counts.begin(), counts.end(), std::size_t{0}));
     const auto sorted = static_cast<std::int64_t>(index.size());
     exact(out(RouteOp::kCounts), 1, std::move(counts));

@@ -93,9 +93,9 @@ Runner::Object Runner::create(const Operation& operation) const {
             desc.top_k = static_cast<std::uint32_t>(op.routing.top_k);
             desc.flags = 0;
             if (gate) desc.flags |= IRONCL_ROUTE_SHARED_GATE;
-            if (op.shared_expert) desc.flags |= IRONCL_ROUTE_SHARED_EXPERT;
+            if (op.shared_first) desc.flags |= IRONCL_ROUTE_SHARED_EXPERT;
             desc.first_expert = static_cast<std::uint32_t>(op.first_expert);
-            desc.local_experts = static_cast<std::uint32_t>(op.experts);
+            desc.local_experts = static_cast<std::uint32_t>(value(out[RouteOp::kCounts]).cols - op.shared_first);
             if (given) {
               desc.score = 0;
               desc.flags |= IRONCL_ROUTE_GIVEN;

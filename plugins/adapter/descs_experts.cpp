@@ -97,7 +97,7 @@ backend::RouteDesc read(const ironcl_route_desc* in) {
   out.tokens = kRoute.dimension(abi.tokens, 0, "tokens");
   out.experts = kRoute.within(abi.experts, 1, kMostExperts, "experts");
   out.top_k = kRoute.within(abi.top_k, 1, std::min<std::int64_t>(out.experts, kMostTopK), "top_k");
-  check_numbers(out.tokens, out.top_k + (out.shared_expert ? 1 : 0), "route_desc: tokens * top_k");
+  check_numbers(out.tokens, out.rows_of_token(), "route_desc: tokens * top_k");
   out.local_experts = out.experts;
   if (abi.local_experts != 0) {
     out.local_experts = kRoute.within(abi.local_experts, 1, out.experts, "local_experts");
