@@ -95,8 +95,15 @@ static inline uint bits_of(uint magnitude)
 // Eight elements of a row from column COL on into RAW: they are there, on an address that is a multiple of 16 bytes; or wherever they are.
 #define LOAD_EIGHT(RAW, X, ROW_AT, COL) \
   UNROLL for (int j_ = 0; j_ < WORDS; j_ += 4) LOAD16(&(RAW)[j_], (X) + ((ROW_AT) + (COL) + j_ * PER) * (4 / PER))
-#define LOAD_EIGHT_ANYWHERE(RAW, X, ROW_AT, COL, K) \
-  UNROLL for (int j_ = 0; j_ < WORDS; ++j_) (RAW)[j_] = word_at(X, ROW_AT, (COL) + j_ * PER, (uint)(K))
+#define LOAD_EIGHT_ANYWHERE(RAW, X, ROW_AT, COL, K)                                \
+  UNROLL for (int j_ = 0; j_ < WORDS; j_ += 4) {                                   \
+    const uint4 words_ = words_at(X, ROW_AT, (COL) + j_ * PER, (uint)(K));         \
+    (RAW)[j_] = words_.x, (RAW)[j_ + 1] = words_.y, (RAW)[j_ + 2] = words_.z, (RAW)[j_ + 3] = words_.w; \
+  }
+__attribute__((noinline)) uint4 words_at(__global const uchar* x, ulong row_at, uint col, uint k)
+{
+  return (uint4)(word_at(x, row_at, col, k), word_at(x, row_at, col + PER, k), word_at(x, row_at, col + 2 * PER, k), word_at(x, row_at, col + 3 * PER, k));
+}
 
 // Of the magnitudes of twice STEP passes a pair of work-items keeps those of STEP each: with steps of half of the passes and so on to 1 a
 // work-item is left with those of one pass.
@@ -129,8 +136,16 @@ static inline uint bits_of(uint magnitude)
     if (!scale_and_reach(BITS_OF_LARGEST(all_[0]), FLOOR, &(SCALE), &(RECIPROCAL))) RECIPROCAL = 0.0f;                \
   } while (0)
 
-// What is seldom is kept out of code that must be unrolled: codes of two elements whose scale the quick quotients do not reach.
-__attribute__((noinline)) uint slow_pair(float2 v, float scale) { return slow_codes(v, scale, as_uint(scale) < 0x7f800000u); }
+// What is seldom is kept out of code that must be unrolled, for a launch first waits for its code, which streamed weights have pushed out of all
+// caches: the codes of a work-item's eight elements whose scale the quick quotients do not reach. `last`: their last registers.
+__attribute__((noinline)) uint2 slow_eight(uint4 first, uint4 last, float scale)
+{
+  const uint words[8] = {first.x, first.y, first.z, first.w, last.x, last.y, last.z, last.w};
+  uint pairs[4];
+  for (int i = 0; i < 4; ++i) pairs[i] = slow_codes(pair_of(words, 2 * i), scale, as_uint(scale) < 0x7f800000u);
+  return (uint2)(pairs[0] | pairs[1] << 16, pairs[2] | pairs[3] << 16);
+}
+#define FOUR_WORDS(raw, at) (uint4)((raw)[at], (raw)[(at) + 1], (raw)[(at) + 2], (raw)[(at) + 3])
 
 // The eight codes of this work-item's elements of pass I.
 #define CODES_OF_PASS(LO, HI, RAW, I, SCALE, RECIPROCAL)                                                              \
@@ -138,14 +153,14 @@ __attribute__((noinline)) uint slow_pair(float2 v, float scale) { return slow_co
     uint s_, r_;                                                                                                      \
     SHUFFLE(s_, as_uint(SCALE), (lane & 16) + (I));                                                                   \
     SHUFFLE(r_, as_uint(RECIPROCAL), (lane & 16) + (I));                                                              \
-    const float2 v0_ = pair_of(RAW[I], 0), v1_ = pair_of(RAW[I], 2), v2_ = pair_of(RAW[I], 4), v3_ = pair_of(RAW[I], 6); \
     const float s = as_float(s_), r = as_float(r_);                                                                   \
     if (r_ != 0u) {                                                                                                   \
-      LO = quick_codes(v0_, s, r) | quick_codes(v1_, s, r) << 16;                                                     \
-      HI = quick_codes(v2_, s, r) | quick_codes(v3_, s, r) << 16;                                                     \
+      LO = quick_codes(pair_of(RAW[I], 0), s, r) | quick_codes(pair_of(RAW[I], 2), s, r) << 16;                       \
+      HI = quick_codes(pair_of(RAW[I], 4), s, r) | quick_codes(pair_of(RAW[I], 6), s, r) << 16;                       \
     } else {                                                                                                          \
-      LO = slow_pair(v0_, s) | slow_pair(v1_, s) << 16;                                                               \
-      HI = slow_pair(v2_, s) | slow_pair(v3_, s) << 16;                                                               \
+      const uint2 slow_ = slow_eight(FOUR_WORDS(RAW[I], 0), FOUR_WORDS(RAW[I], WORDS - 4), s);                        \
+      LO = slow_.x;                                                                                                   \
+      HI = slow_.y;                                                                                                   \
     }                                                                                                                 \
   } while (0)
 #endif

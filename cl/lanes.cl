@@ -12,6 +12,24 @@
 /// lanes call it.
 static inline long sum_before(__local long* sums, int lane, int lanes, long value, long* all) {
   SYNC(CLK_LOCAL_MEM_FENCE);  // The sums before these have been read.
+#if LANES >= 32 && defined(PTX_SM_80)
+  long sum = lane < lanes ? value : 0;
+  for (int step = 1; step < 32; step *= 2) {
+    long before;
+    asm volatile("{.reg .b32 l,h; mov.b64 {l,h},%1; shfl.sync.up.b32 l,l,%2,0,0xffffffff; shfl.sync.up.b32 h,h,%2,0,0xffffffff; mov.b64 %0,{l,h};}"
+                 : "=l"(before) : "l"(sum), "r"(step));
+    if ((lane & 31) >= step) sum += before;
+  }
+  if ((lane & 31) == 31) sums[lane / 32] = sum;
+  SYNC(CLK_LOCAL_MEM_FENCE);
+  long warps_before = 0;
+  *all = 0;
+  for (int warp = 0; warp < LANES / 32; ++warp) {
+    if (warp == lane / 32) warps_before = *all;
+    *all += sums[warp];
+  }
+  return warps_before + sum - value;
+#else
   sums[lane] = value;
   SYNC(CLK_LOCAL_MEM_FENCE);
   for (int step = 1; step < lanes; step *= 2) {
@@ -22,6 +40,7 @@ static inline long sum_before(__local long* sums, int lane, int lanes, long valu
   }
   *all = sums[lanes - 1];
   return sums[lane] - value;
+#endif
 }
 
 /// The largest of what the lanes have given as `value`. All lanes call it; values: LANES of them.

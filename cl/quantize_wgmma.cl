@@ -3,13 +3,12 @@
 // (forms/forms.h), one pass over X. For scale groups of one row by 128 columns; other groups go through quantize.cl
 // and pack_wgmma.cl. Codes and scales are those of quantizer.cl, bit for bit.
 //
-// A warp has 16 rows of one K block. Sixteen work-items read a row, eight neighbouring elements each, so that loads are of 16 bytes; the
+// A warp has eight rows of one K block. Sixteen work-items read a row, eight neighbouring elements each, so that loads are of 16 bytes; the
 // largest magnitudes of all rows are found together, each scale is made once, and codes change hands until a work-item has what lies side
 // by side in the form, which is stored by 16 bytes too.
 // Set by the host: those of quantizer.cl, and PTX_SM_90
 // GROUPED, SCHEDULED_ROWS  256      the tiles are those that are scheduled, of so many rows
 // SCHEDULES                         this kernel schedules them, as schedule_rows.cl says
-// GATHER                            rows of X are found through a_index
 // Local memory: none; with SCHEDULES that of schedule_rows.cl.
 #define LANES 128
 #define TABLE __local
@@ -21,7 +20,7 @@
 
 #define COUNTERS 1024  // Of forms/forms.h.
 #define ITEMS LANES
-#define ROWS 16               // Of a K block, a warp.
+#define ROWS 8                // Of a K block, a warp.
 #define PASSES (ROWS / 2)     // A pass is two rows, one in each half of a warp.
 // The statement after EACH_ROWS is done for each `id`, ROWS packed rows of a K block, that is this warp's; ROWS_AT: their rows
 // [first, end) of X, which lie in one tile and may be none. Of a grouped problem fewer warps may be there, of others one each.
@@ -68,7 +67,7 @@ static inline scheduled_tile rows_in(scheduled_tile here, int row)
   uint raw[PASSES][WORDS];                                                                                          \
   const uint pass_row = lane >> 4;                                                                                  \
   ulong rows[PASSES];                                                                                               \
-  UNROLL for (int i = 0; i < PASSES; ++i) rows[i] = (ulong)ROW_OF_A(here.first + (int)min(2u * i + pass_row, count - 1)); \
+  UNROLL for (int i = 0; i < PASSES; ++i) rows[i] = (ulong)(here.first + (int)min(2u * i + pass_row, count - 1)); \
   if (whole) UNROLL for (int i = 0; i < PASSES; ++i) LOAD_EIGHT(raw[i], x, x_at + rows[i] * ldx, col);              \
   else UNROLL for (int i = 0; i < PASSES; ++i) LOAD_EIGHT_ANYWHERE(raw[i], x, x_at + rows[i] * ldx, col, k);        \
   float scale, reciprocal;                                                                                          \
@@ -78,7 +77,7 @@ static inline scheduled_tile rows_in(scheduled_tile here, int row)
 #define CODES_OF(LO, HI, I) CODES_OF_PASS(LO, HI, raw, I, scale, reciprocal)
 
 // f16 values in the ring's order.
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_f16(QUANTIZE_ARGS SCHEDULES_ARGS GATHER_ARGS)
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_f16(QUANTIZE_ARGS SCHEDULES_ARGS)
 {
   CLEAR_COUNTERS();
   EACH_ROWS {
@@ -113,7 +112,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_
 }
 
 // Codes in lines of a row's 128 k.
-__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_fp8(QUANTIZE_ARGS SCHEDULES_ARGS GATHER_ARGS)
+__kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_fp8(QUANTIZE_ARGS SCHEDULES_ARGS)
 {
   CLEAR_COUNTERS();
   EACH_ROWS {
@@ -133,7 +132,7 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void quantize_wgmma_
       else STORE16(piece, lo0, hi0, lo, hi);
     }
     if (c < PASSES)
-      scales[scales_at + ((ulong)(first >> 7) * blocks + kb) * 128u + (first & 127) + 2 * (my_row & 7) + (my_row >> 3)] = kb * 128u < (uint)k ? scale : 0.0f;
+      scales[scales_at + ((ulong)(first >> 7) * blocks + kb) * 128u + (first & 112) + 2 * my_row + (first >> 3 & 1)] = kb * 128u < (uint)k ? scale : 0.0f;
   }
 }
 #endif

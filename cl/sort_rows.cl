@@ -5,10 +5,13 @@
 //
 // Tunable  usual    values       meaning
 // LANES    1        1 to 1024    work-items, a power of two
+// Set by the host: PTX_SM_80: a stretch is a warp's, which finds equal experts by one instruction.
 // Local memory: LANES * 12 B = 12 B as usual; 4 B an expert and 4 B for each stretch of it besides.
 #include "arguments.cl"
 #include "lanes.cl"
 
+// Short code: a launch first waits for it (code_pairs.cl).
+#define ROLLED _Pragma("unroll 1")
 #define WIDTH (LANES < 32 ? LANES : 32)
 #define STRETCHES (LANES / WIDTH)
 
@@ -23,49 +26,60 @@ static inline void sort_slots(__local int* chunk, __local long* sums, __local in
   __local int* counts = begins + local_experts;
   const int stretch = lane / WIDTH, chunk_at = stretch * WIDTH, of_stretch = (slots + LANES - 1) / LANES * WIDTH;
   const int first_slot = stretch * of_stretch + lane % WIDTH, shared_rows = shared_expert != 0 ? slots / top_k : 0;
+  __local int* here = counts + stretch * local_experts;
   if (shared_expert != 0) {
-    for (int i = lane; i < shared_rows; i += LANES) a_index[i] = i;
+    ROLLED for (int i = lane; i < shared_rows; i += LANES) a_index[i] = i;
     if (lane == 0) counts_out[0] = shared_rows;
     counts_out += 1;
   }
-  for (int i = lane; i < STRETCHES * local_experts; i += LANES) counts[i] = 0;
+  ROLLED for (int i = lane; i < STRETCHES * local_experts; i += LANES) counts[i] = 0;
   SYNC(CLK_LOCAL_MEM_FENCE);
-  for (int i = 0; i < of_stretch; i += WIDTH) {
+  ROLLED for (int i = 0; i < of_stretch; i += WIDTH) {
     const int slot = first_slot + i;
     const long id = slot < slots ? (long)ids[slot] - first : -1;
     const int expert = id >= 0 && id < local_experts ? (int)id : -1;
+    int rank = 0;
+#if LANES >= 32 && defined(PTX_SM_80)
+    uint alike;
+    asm volatile("match.any.sync.b32 %0,%1,0xffffffff;" : "=r"(alike) : "r"(expert));
+    rank = (int)popcount(alike & ((1u << (lane & 31)) - 1u));
+#define SYNC_STRETCH() asm volatile("bar.warp.sync 0xffffffff;" ::: "memory")
+#else
     chunk[lane] = expert;
     SYNC(CLK_LOCAL_MEM_FENCE);
     const int before = expert >= 0 ? lane : chunk_at;
-    int rank = 0;
     for (int other = chunk_at; other < before; ++other) rank += chunk[other] == expert ? 1 : 0;
-    const int place = expert >= 0 ? counts[STRETCHES * expert + stretch] + rank : -1;
+#define SYNC_STRETCH() SYNC(CLK_LOCAL_MEM_FENCE)
+#endif
+    const int place = expert >= 0 ? here[expert] + rank : -1;
     if (slot < slots) rows[slot] = place;
-    SYNC(CLK_LOCAL_MEM_FENCE);
-    if (expert >= 0) atomic_max(counts + STRETCHES * expert + stretch, place + 1);  // Whoever comes when, the last slot's stays.
-    SYNC(CLK_LOCAL_MEM_FENCE);
+    SYNC_STRETCH();
+    if (expert >= 0) atomic_max(here + expert, place + 1);  // Whoever comes when, the last slot's stays.
+    SYNC_STRETCH();
   }
+  SYNC(CLK_LOCAL_MEM_FENCE);
   // Where each expert's rows begin: lanes have stretches of experts.
   const int share = (local_experts + LANES - 1) / LANES;
   const int from = min(lane * share, local_experts), end = min(from + share, local_experts);
   long sum = 0, all;
-  for (int i = STRETCHES * from; i < STRETCHES * end; ++i) sum += counts[i];
-  long begin = shared_rows + sum_before(sums, lane, LANES, sum, &all);
-  for (int g = from; g < end; ++g) {
+  ROLLED for (int g = from; g < end; ++g)
+    _Pragma("unroll 8") for (int i = 0; i < STRETCHES; ++i) sum += counts[i * local_experts + g];
+  long begin = shared_rows + sum_before(sums, lane, min(LANES, local_experts), sum, &all);
+  ROLLED for (int g = from; g < end; ++g) {
     int count = 0;
-    for (int i = STRETCHES * g; i < STRETCHES * (g + 1); ++i) {
-      const int here = counts[i];
-      counts[i] = count;
-      count += here;
+    _Pragma("unroll 4") for (int i = 0; i < STRETCHES; ++i) {
+      const int more = counts[i * local_experts + g];
+      counts[i * local_experts + g] = count;
+      count += more;
     }
     begins[g] = capacity == 0 ? (int)begin : g * capacity;
     begin += count;
     counts_out[g] = capacity == 0 ? count : min(count, capacity);
   }
   SYNC(CLK_LOCAL_MEM_FENCE);
-  for (int slot = first_slot; slot < min((stretch + 1) * of_stretch, slots); slot += WIDTH) {  // A lane reads what it has written itself.
+  ROLLED for (int slot = first_slot; slot < min((stretch + 1) * of_stretch, slots); slot += WIDTH) {  // A lane reads what it has written itself.
     if (rows[slot] < 0) continue;
-    const int expert = ids[slot] - first, place = counts[STRETCHES * expert + stretch] + rows[slot];
+    const int expert = ids[slot] - first, place = here[expert] + rows[slot];
     const int row = capacity == 0 || place < capacity ? begins[expert] + place : -1;
     rows[slot] = row;
     if (row >= 0) a_index[row] = slot / top_k;

@@ -36,7 +36,8 @@ class Router final : public DescribedRoute {
     expect_countable("slots of tokens", Size(desc.tokens) * desc.rows_of_token());
     expect_countable("rows of all experts", Size(desc.local_experts) * desc.capacity);
     choosing_lanes_ = lanes_with_room(context_->features, desc, 64);
-    sorting_lanes_ = lanes_with_room(context_->features, desc, desc.tokens * desc.top_k > 2048 ? 1024 : 256);
+    const std::int64_t slots = desc.tokens * desc.top_k;
+    sorting_lanes_ = lanes_with_room(context_->features, desc, slots > 4096 ? 1024 : slots > 512 ? 512 : 256);
     const Size memory =
         choosing() ? Size(std::max<std::int64_t>(desc.tokens, 1)) * (2 * desc.experts + 2 * desc.expert_groups)
                    : Size(1);
@@ -96,11 +97,12 @@ class Router final : public DescribedRoute {
 
   void build() {
     ProgramBuilder& builder = *context_->builder;
-    sort_ = cl::Kernel(builder.build("sort_rows.cl", {{"LANES", std::to_string(sorting_lanes_)}}), "sort_rows");
+    Defines defines = device_defines(context_->features);
+    defines["LANES"] = std::to_string(sorting_lanes_);
+    sort_ = cl::Kernel(builder.build("sort_rows.cl", defines), "sort_rows");
     bind<SortArg::top_k>(sort_, desc_.top_k);
     bind_sorted(sort_, sorting_lanes_, kCountOf<SortArg>);
     if (desc_.logits == DType::none) return;
-    Defines defines = device_defines(context_->features);
     defines["LANES"] = std::to_string(choosing_lanes_);
     defines["LOGITS_TYPE"] = kernel_number(desc_.logits);
     defines["SCORE"] = std::to_string(static_cast<std::uint32_t>(desc_.score));

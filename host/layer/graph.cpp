@@ -10,7 +10,7 @@ namespace {
 
 using numerics::DType;
 
-constexpr DType kBetween = DType::f32;  // of what lies between the products: rounded once, at the end
+constexpr DType kBetween = DType::f32;  // of what lies between the products, but see rounds_rows()
 /// So few are quantised by each product that reads them, inside its kernel or on the way to it: a launch less.
 constexpr std::int64_t kFewTokens = 4;
 
@@ -159,6 +159,13 @@ class ExpertsWriter {
     return static_cast<bool>(device_->supports(desc));
   }
 
+  /// Whether rows of many tokens are rounded to y's bf16 before they are weighed and added, as other libraries do: on
+  /// a GPU, whose memory bounds both, in a class whose sums have 14 bits.
+  bool rounds_rows() const {
+    return device_ != nullptr && device_->props().type == IRONCL_DEVICE_GPU && choices_.out == DType::bf16 &&
+           choices_.weakest_accuracy != numerics::AccuracyClass::f32;
+  }
+
   /// The two steps of a gated MLP over all experts, or the shared one; what comes out of them. Where gate and up are
   /// no one product, they are two, and their activation a step of its own.
   ValueId mlp(ValueId a, bool shared) {
@@ -174,8 +181,9 @@ class ExpertsWriter {
       graph_.values[h].scales = {DType::f32, form_.between.grid};
     };
     const auto rows = static_cast<double>(choices_.tokens * (shared ? 1 : form_.routing.top_k));
-    if (hands_on_codes(device_, choices_.tokens, rows / static_cast<double>(own.count), choices_.weakest_accuracy))
-      as_codes();
+    const bool few =
+        hands_on_codes(device_, choices_.tokens, rows / static_cast<double>(own.count), choices_.weakest_accuracy);
+    if (few) as_codes();
     if (ProductOp both = product_of(shared, Projection::gate_up, a, h); own.may_fuse() && takes(both)) {
       multiply(of + "gate and up", std::move(both), a, h);
     } else {
@@ -193,7 +201,7 @@ class ExpertsWriter {
                                    {gate, up, shared ? kNoValue : counts_},
                                    {h}});
     }
-    const ValueId down = value("down", kBetween, form_.hidden);
+    const ValueId down = value("down", !few && rounds_rows() ? choices_.out : kBetween, form_.hidden);
     multiply(of + "down", product_of(shared, Projection::down, h, down), h, down);
     return down;
   }

@@ -22,21 +22,20 @@ struct Dealt {
   Counts matrix_of_tiles;
 };
 
-Dealt deal(const cl::Context& context, const cl::Device& device, const Counts& counts, const ScheduleShape& shape,
-           std::size_t lanes) {
+Dealt deal(const Context& on, const Counts& counts, const ScheduleShape& shape, std::size_t lanes) {
   const auto matrices = static_cast<std::int64_t>(counts.size());
   const std::int64_t m = std::accumulate(counts.begin(), counts.end(), std::int64_t{0});
   Problem p;
   p.m = m;
   p.matrices = matrices;
   const ScheduleLists lists(p, m, shape);
-  ProgramBuilder builder({}, nullptr, context, device);
-  Defines defines{{"LANES", std::to_string(lanes)}};
+  Defines defines = device_defines(on.features);
+  defines["LANES"] = std::to_string(lanes);
   if (shape.even) defines["EVEN_TILES"] = "1";
-  cl::Kernel kernel(builder.build("schedule.cl", defines), "schedule");
-  const cl::CommandQueue queue(context, device);
+  cl::Kernel kernel(on.builder->build("schedule.cl", defines), "schedule");
+  const cl::CommandQueue queue(on.context, on.device);
   const std::size_t bytes = static_cast<std::size_t>(lists.elements) * 4;
-  const cl::Buffer rows(context, CL_MEM_READ_ONLY, counts.size() * 4), out(context, CL_MEM_READ_WRITE, bytes);
+  const cl::Buffer rows(on.context, CL_MEM_READ_ONLY, counts.size() * 4), out(on.context, CL_MEM_READ_WRITE, bytes);
   queue.enqueueWriteBuffer(rows, CL_TRUE, 0, counts.size() * 4, counts.data());
   set_args(kernel, 0, static_cast<cl_int>(m), static_cast<cl_int>(matrices), cl_int{0},
            static_cast<cl_int>(shape.tile_rows), static_cast<cl_int>(shape.block_tiles), rows, cl_ulong{0}, out,
@@ -59,12 +58,10 @@ Dealt deal(const cl::Context& context, const cl::Device& device, const Counts& c
 
 TEST(OpenClDealing, EvenTilesAreAsManyAsFullOnesAndAsEqualAsCanBe) {
   const Counts counts{0, 1, 14, 15, 32, 17, 42, 43};
-  on_every_native_device([&](const cl::Device& device) {
-    const cl::Context context(device);
+  on_every_context([&](const Context& on) {
     // A GPU deals with many work-items, which add up what those before them have.
-    for (const std::size_t lanes : {1, 4, 16}) {
-      const Dealt full = deal(context, device, counts, {14, 2}, lanes),
-                  even = deal(context, device, counts, {14, 2, true}, lanes);
+    for (const std::size_t lanes : {1, 4, 64}) {
+      const Dealt full = deal(on, counts, {14, 2}, lanes), even = deal(on, counts, {14, 2, true}, lanes);
       EXPECT_EQ(full.tiles_of, (Counts{0, 1, 1, 2, 3, 2, 3, 4}));
       EXPECT_EQ(full.blocks_of, (Counts{0, 1, 1, 1, 2, 1, 2, 2}));
       EXPECT_EQ(full.first_rows, (Counts{0, 0, 1, 15, 30, 62, 79, 121}));
@@ -117,12 +114,12 @@ Sorted sort_by(cl::Kernel& kernel, const cl::Context& context, const cl::Command
 }
 
 TEST(OpenClDealing, SlotsAreSortedByExpertInTheirOrderByAnyNumberOfWorkItems) {
-  on_every_native_device([&](const cl::Device& device) {
-    const cl::Context context(device);
-    const cl::CommandQueue queue(context, device);
-    ProgramBuilder builder({}, nullptr, context, device);
+  on_every_context([&](const Context& on) {
+    const cl::CommandQueue queue(on.context, on.device);
     for (const std::size_t lanes : {1, 8, 64, 1024}) {
-      cl::Kernel kernel(builder.build("sort_rows.cl", {{"LANES", std::to_string(lanes)}}), "sort_rows");
+      Defines defines = device_defines(on.features);
+      defines["LANES"] = std::to_string(lanes);
+      cl::Kernel kernel(on.builder->build("sort_rows.cl", defines), "sort_rows");
       for (const std::size_t slots : {3, 96, 2049}) {
         Counts ids(slots);  // Two of them of no expert here.
         for (std::size_t i = 0; i < slots; ++i) ids[i] = kFirst - 1 + static_cast<std::int32_t>(i * i / 5 % 7);
@@ -130,7 +127,7 @@ TEST(OpenClDealing, SlotsAreSortedByExpertInTheirOrderByAnyNumberOfWorkItems) {
           const numerics::RowLayout layout{kFirst, kExperts, capacity, shared};
           Sorted expected = room_for(ids, layout);
           numerics::sort_by_expert(ids, kTopK, layout, expected.counts, expected.token_of, expected.row_of);
-          EXPECT_TRUE(sort_by(kernel, context, queue, ids, layout, lanes) == expected)
+          EXPECT_TRUE(sort_by(kernel, on.context, queue, ids, layout, lanes) == expected)
               << lanes << " work-items, " << slots << " slots, capacity " << capacity << ", shared " << shared;
         }
       }

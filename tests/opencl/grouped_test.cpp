@@ -184,13 +184,13 @@ TEST_F(OpenClGrouped, GatheredRowsAreRight) {
       for (const bool masked : {false, true}) {
         ran += check_grouped({.m = masked ? 10 : 25,
                               .n = 50,
-                              .k = 260,
+                              .k = 660,
                               .a_source = source,
-                              .lda = 272,
+                              .lda = 672,
                               .options = options,
                               .counts = {5, 0, 9, 1, 7},
                               .masked = masked,
-                              .a_rows = 6});
+                              .a_rows = 11});
       }
     }
   }

@@ -59,15 +59,9 @@ std::vector<std::shared_ptr<backend::Device>> tensor_cores() {
 
 std::string why_no_devices() { return reason(); }
 
-void on_every_native_device(const std::function<void(const cl::Device&)>& expect) {
+void on_every_context(const std::function<void(const Context&)>& expect) {
   if (devices().empty()) GTEST_SKIP() << why_no_devices();
-  std::vector<cl::Platform> platforms;
-  cl::Platform::get(&platforms);
-  for (const cl::Platform& platform : platforms) {
-    std::vector<cl::Device> all;
-    platform.getDevices(CL_DEVICE_TYPE_ALL, &all);
-    for (const cl::Device& device : all) expect(device);
-  }
+  for (const auto& device : devices()) expect(*dynamic_cast<Device&>(*device).context());
 }
 
 void expect_lacks(backend::Device& device, const Case& c, const std::string& says) {

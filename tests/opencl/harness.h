@@ -11,6 +11,7 @@
 
 #include "backends/opencl/api.h"
 #include "backends/opencl/backend.h"
+#include "backends/opencl/context.h"
 #include "tests/products/product.h"
 
 namespace ironcl::opencl::testing {
@@ -55,8 +56,8 @@ const T& argument(const T& value) {
 }
 inline const cl::Buffer& argument(const cl::Buffer* buffer) { return *buffer; }
 
-/// Calls expect(device) for every OpenCL device of the machine; skips the test where none is selected.
-void on_every_native_device(const std::function<void(const cl::Device&)>& expect);
+/// Calls expect(context) for every device; skips the test where there is none.
+void on_every_context(const std::function<void(const Context&)>& expect);
 
 /// Sets the arguments of `kernel` from number `first` on, of kernels that bind() of arguments.h has no list for.
 template <class... Args>

@@ -75,8 +75,8 @@ Bytes activated(Bench& bench, int lanes, bool codes, std::size_t ld) {
 }
 
 TEST(OpenClWorkItems, ActivateAsOneDoes) {
-  on_every_native_device([](const cl::Device& device) {
-    Bench bench(device);
+  on_every_context([](const Context& on) {
+    Bench bench(on.device);
     for (const bool codes : {false, true}) {
       for (const std::size_t ld : {204, 203}) {  // Fours are one read, or not.
         const Bytes one = activated(bench, 1, codes, ld);
@@ -108,8 +108,8 @@ Bytes quantised(Bench& bench, int lanes, int group_rows, std::size_t ld) {
 }
 
 TEST(OpenClWorkItems, QuantiseAsOneDoes) {
-  on_every_native_device([](const cl::Device& device) {
-    Bench bench(device);
+  on_every_context([](const Context& on) {
+    Bench bench(on.device);
     for (const int group_rows : {1, 2}) {
       for (const std::size_t ld : {204, 203}) {
         const Bytes one = quantised(bench, 1, group_rows, ld);
@@ -147,8 +147,8 @@ Bytes combined(Bench& bench, int width, int x_rows, std::size_t ld) {
 }
 
 TEST(OpenClWorkItems, CombineFourColumnsAsOneCombinesSixteen) {
-  on_every_native_device([](const cl::Device& device) {
-    Bench bench(device);
+  on_every_context([](const Context& on) {
+    Bench bench(on.device);
     for (const std::size_t ld : {204, 203}) {
       for (const int x_rows : {0, 6}) {
         const Bytes sixteen = combined(bench, 16, x_rows, ld);

@@ -24,11 +24,11 @@ bool steps_schedule(const PlanContext& plan) {
   return plan.problem.grouped() && plan.problem.matrices <= kMostMatricesScheduled;
 }
 
-/// Whether gathered rows are quantised where they are wanted, some several times: of so few values that costs less
-/// than a launch that quantises each row once, and reading its codes again (docs/performance/h200-grouped.md).
-bool gathers_floats(const PlanContext& plan) {
-  constexpr std::int64_t kMostValues = std::int64_t{16} << 20;
-  return Size(plan.problem.m) * plan.problem.k <= kMostValues;
+/// Whether gathered rows are quantised once and stored wherever they are wanted (cl/quantize_scatter.cl): each of its
+/// work-groups looks through the whole index (docs/performance/h200-grouped.md).
+bool scatters(const PlanContext& plan) {
+  constexpr std::int64_t kMostValues = std::int64_t{32} << 20;
+  return steps_schedule(plan) && Size(plan.problem.m) * plan.problem.k <= kMostValues;
 }
 
 /// The rows of both steps: where they are scheduled to matrices, a step does that itself before its own work.
@@ -47,11 +47,13 @@ struct TokenRows {
     return places.scheduled ? most_tiles(places.problem, m, places.tile_rows) * places.tile_rows : m;
   }
 
-  /// Binds what follows a kernel's own list, from argument `next` on, and launches for `count` pieces of work of a
-  /// work-group each.
+  /// Work-groups for `count` pieces of work, which those of a grouped problem take in turn.
+  std::int64_t in_turn(std::int64_t count) const { return places.scheduled ? std::min(count, most) : count; }
+
+  /// Binds what follows a kernel's own list, from argument `next` on, and launches `count` work-groups.
   void run(cl::Kernel& kernel, cl_uint next, Call& call, std::int64_t count) const {
     places.bind_gather(kernel, places.bind_schedule(kernel, next, call), call);
-    call.launch(kernel, places.scheduled ? std::min(count, most) : count, 1, kItems, places.schedules);
+    call.launch(kernel, count, 1, kItems, places.schedules);
   }
 };
 
@@ -65,12 +67,12 @@ class Tokens final : public ActivationForm {
 
   /// For scale groups of one row by 128 columns (cl/quantize_wgmma.cl).
   StepResult quantize(const Operand& x, const PlanContext& plan) const override {
-    if (!is_row_by_k_block(plan.problem.a_scale.grid, plan.problem.k) || (x.gathered && !gathers_floats(plan)))
-      return {};
+    if (!is_row_by_k_block(plan.problem.a_scale.grid, plan.problem.k) || (x.gathered && !scatters(plan))) return {};
     const Operand out = book(plan);
     const Problem& p = plan.problem;
     Defines defines = quantizer_defines(plan.features, x.element, p.a, p.a_quantizer);
     const TokenRows rows(x, plan, defines);
+    if (x.gathered) defines["F16"] = std::to_string(f16_);
     const auto bind_constants = [&p, x, out](cl::Kernel& kernel) {
       bind<QuantizeTokensArg::k>(kernel, p.k);
       bind<QuantizeTokensArg::blocks>(kernel, out.scale.ld);
@@ -82,13 +84,17 @@ class Tokens final : public ActivationForm {
       bind_memory<QuantizeTokensArg::x>(kernel, call.at(x.data), numerics::size_of(x.element));
       bind_memory<QuantizeTokensArg::out>(kernel, call.at(out.data), 1);
       bind_memory<QuantizeTokensArg::scales>(kernel, call.at(out.scales), 4);
-      constexpr std::int64_t kWarps = kItems / 32, kRowsOfWarp = 16;
-      const std::int64_t of_warps = numerics::ceil_div(rows.in_tiles(call.m), kRowsOfWarp) * out.scale.ld;
-      rows.run(kernel, kCountOf<QuantizeTokensArg>, call, numerics::ceil_div(of_warps, kWarps));
+      // A warp has eight rows of a K block; a work-group of gathered ones those of four K blocks.
+      constexpr std::int64_t kWarps = kItems / 32, kRows = 8;
+      const std::int64_t in_tiles = numerics::ceil_div(rows.in_tiles(call.m), kRows) * out.scale.ld;
+      const std::int64_t gathered = numerics::ceil_div(call.a_rows, kRows) * numerics::ceil_div(out.scale.ld, kWarps);
+      rows.run(kernel, kCountOf<QuantizeTokensArg>, call,
+               x.gathered ? gathered : rows.in_turn(numerics::ceil_div(in_tiles, kWarps)));
     };
-    return {std::make_unique<KernelStep>("quantize tokens", "quantize_wgmma.cl",
-                                         f16_ ? "quantize_wgmma_f16" : "quantize_wgmma_fp8", std::move(defines),
-                                         quantizer_options(plan.features), bind_constants, run),
+    const char* const kernel = x.gathered ? "quantize_scatter" : f16_ ? "quantize_wgmma_f16" : "quantize_wgmma_fp8";
+    return {std::make_unique<KernelStep>("quantize tokens", x.gathered ? "quantize_scatter.cl" : "quantize_wgmma.cl",
+                                         kernel, std::move(defines), quantizer_options(plan.features), bind_constants,
+                                         run),
             out};
   }
 
@@ -113,7 +119,8 @@ class Tokens final : public ActivationForm {
       bind_memory<PackTokensArg::sa>(kernel, call.at(a.scales), numerics::size_of(a.scale.dtype));
       bind_memory<PackTokensArg::out>(kernel, call.at(out.data), 1);
       bind_memory<PackTokensArg::scales>(kernel, call.at(out.scales), 4);
-      rows.run(kernel, kCountOf<PackTokensArg>, call, numerics::ceil_div(rows.in_tiles(call.m), 64) * out.scale.ld);
+      const std::int64_t pieces = numerics::ceil_div(rows.in_tiles(call.m), 64) * out.scale.ld;
+      rows.run(kernel, kCountOf<PackTokensArg>, call, rows.in_turn(pieces));
     };
     return {std::make_unique<KernelStep>("pack tokens", "pack_wgmma.cl", f16_ ? "pack_wgmma_f16" : "pack_wgmma_fp8",
                                          std::move(defines), "", bind_constants, run),

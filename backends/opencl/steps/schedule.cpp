@@ -9,7 +9,8 @@ std::unique_ptr<Step> schedule_step(const ScheduleShape& shape, const PlanContex
   const Problem& p = plan.problem;
   const std::int64_t lanes =
       std::min<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(p.matrices)), lanes_of(plan.features, 256));
-  Defines defines{{"LANES", std::to_string(lanes)}};
+  Defines defines = device_defines(plan.features);
+  defines["LANES"] = std::to_string(lanes);
   if (shape.even) defines["EVEN_TILES"] = "1";
   const auto bind_constants = [&p, shape](cl::Kernel& kernel) {
     const ScheduleLists lists(p, p.m, shape);
