@@ -52,10 +52,12 @@ static inline uint quick_codes(float2 v, float scale, float reciprocal)
   return ((uint)(int)rint(clamp(a, -127.0f, 127.0f)) & 0xffu) | ((uint)(int)rint(clamp(b, -127.0f, 127.0f)) & 0xffu) << 8;
 #endif
 }
-static inline uint slow_codes(float2 v, float scale, bool finite)
+// Of four elements whose scale they do not reach. What is seldom is kept out of code that must be unrolled: a launch first waits for its code,
+// which the weights of the one before have pushed out of all caches (docs/performance/h200-grouped.md).
+__attribute__((noinline)) uint slow_codes(float4 v, float scale)
 {
-  if (!finite) return NAN_CODE | NAN_CODE << 8;
-  return (uint)code_of(v.x, scale) | (uint)code_of(v.y, scale) << 8;
+  if (as_uint(scale) >= 0x7f800000u) return NAN_CODE * 0x01010101u;
+  return (uint)code_of(v.x, scale) | (uint)code_of(v.y, scale) << 8 | (uint)code_of(v.z, scale) << 16 | (uint)code_of(v.w, scale) << 24;
 }
 
 // The scale of a group from the bits of its largest magnitude; false: the quick quotients do not reach so far.
@@ -136,17 +138,6 @@ __attribute__((noinline)) uint4 words_at(__global const uchar* x, ulong row_at, 
     if (!scale_and_reach(BITS_OF_LARGEST(all_[0]), FLOOR, &(SCALE), &(RECIPROCAL))) RECIPROCAL = 0.0f;                \
   } while (0)
 
-// What is seldom is kept out of code that must be unrolled, for a launch first waits for its code, which streamed weights have pushed out of all
-// caches: the codes of a work-item's eight elements whose scale the quick quotients do not reach. `last`: their last registers.
-__attribute__((noinline)) uint2 slow_eight(uint4 first, uint4 last, float scale)
-{
-  const uint words[8] = {first.x, first.y, first.z, first.w, last.x, last.y, last.z, last.w};
-  uint pairs[4];
-  for (int i = 0; i < 4; ++i) pairs[i] = slow_codes(pair_of(words, 2 * i), scale, as_uint(scale) < 0x7f800000u);
-  return (uint2)(pairs[0] | pairs[1] << 16, pairs[2] | pairs[3] << 16);
-}
-#define FOUR_WORDS(raw, at) (uint4)((raw)[at], (raw)[(at) + 1], (raw)[(at) + 2], (raw)[(at) + 3])
-
 // The eight codes of this work-item's elements of pass I.
 #define CODES_OF_PASS(LO, HI, RAW, I, SCALE, RECIPROCAL)                                                              \
   do {                                                                                                                \
@@ -158,9 +149,8 @@ __attribute__((noinline)) uint2 slow_eight(uint4 first, uint4 last, float scale)
       LO = quick_codes(pair_of(RAW[I], 0), s, r) | quick_codes(pair_of(RAW[I], 2), s, r) << 16;                       \
       HI = quick_codes(pair_of(RAW[I], 4), s, r) | quick_codes(pair_of(RAW[I], 6), s, r) << 16;                       \
     } else {                                                                                                          \
-      const uint2 slow_ = slow_eight(FOUR_WORDS(RAW[I], 0), FOUR_WORDS(RAW[I], WORDS - 4), s);                        \
-      LO = slow_.x;                                                                                                   \
-      HI = slow_.y;                                                                                                   \
+      LO = slow_codes((float4)(pair_of(RAW[I], 0), pair_of(RAW[I], 2)), s);                                           \
+      HI = slow_codes((float4)(pair_of(RAW[I], 4), pair_of(RAW[I], 6)), s);                                           \
     }                                                                                                                 \
   } while (0)
 #endif

@@ -18,16 +18,16 @@
 #define RUNS_OF_SCALE (D_GIVEN ? 1 : HELD_OF_D(COLUMNS_HELD) % D_SCALE_COLS != 0 ? RUNS_HELD : D_SCALE_COLS / HELD_OF_D(32))
 #define VALUES_OF_RUN HELD_OF_D(4)
 
-/// Four codes that the quick quotients do not reach: seldom, so out of code that is unrolled.
-__attribute__((noinline)) uint far_codes(float4 v, float scale, uint finite)
-{
+// Four codes that the quick quotients do not reach: seldom, so out of code that is unrolled.
 #if D_GIVEN
+__attribute__((noinline)) uint far_codes(float4 v, float scale)
+{
   return (uint)D_CODE(quotient_by_given(v.x, scale)) | (uint)D_CODE(quotient_by_given(v.y, scale)) << 8 |
          (uint)D_CODE(quotient_by_given(v.z, scale)) << 16 | (uint)D_CODE(quotient_by_given(v.w, scale)) << 24;
-#else
-  return slow_codes(v.xy, scale, finite) | slow_codes(v.zw, scale, finite) << 16;
-#endif
 }
+#else
+#define far_codes(v, scale) slow_codes(v, scale)
+#endif
 
 // Row ROW of D, or nothing where ENDS, of the totals at local address FROM; they begin at column FIRST_COLUMN, and the bias of the matrix at
 // BIASES.
@@ -67,7 +67,7 @@ __attribute__((noinline)) uint far_codes(float4 v, float scale, uint finite)
         if (quick_)                                                                                                            \
           word_ = quick_codes((float2)(w_[0], w_[1]), scale_, reciprocal_) | quick_codes((float2)(w_[2], w_[3]), scale_, reciprocal_) << 16; \
         else                                                                                                                   \
-          word_ = far_codes((float4)(w_[0], w_[1], w_[2], w_[3]), scale_, amax_ < 0x7f800000u);                                \
+          word_ = far_codes((float4)(w_[0], w_[1], w_[2], w_[3]), scale_);                                                     \
         const ulong place_ = d_at + (ulong)(ROW) * ldd + (ulong)at_;                                                           \
         if (there_ >= VALUES_OF_RUN && (place_ & (VALUES_OF_RUN - 1)) == 0)                                                    \
           *(__global codes_of_run *)(d + place_) = (codes_of_run)word_;                                                        \

@@ -91,8 +91,7 @@
       UNROLL for (int i = 0; i < 4; ++i)                                                                                     \
         words[i] = quick_codes(v[i].xy, scale, reciprocal) | quick_codes(v[i].zw, scale, reciprocal) << 16;                  \
     } else {                                                                                                                 \
-      const bool finite = amax < 0x7f800000u;                                                                                \
-      for (int i = 0; i < 4; ++i) words[i] = slow_codes(v[i].xy, scale, finite) | slow_codes(v[i].zw, scale, finite) << 16;  \
+      UNROLL for (int i = 0; i < 4; ++i) words[i] = slow_codes(v[i], scale);                                                 \
     }                                                                                                                        \
     UNROLL for (int i = 0; i < 4; ++i) ((__global uint*)codes)[mine / 4 + 8 * i] = words[i];                                 \
     if (mine == 0) *scale_of = scale;                                                                                        \
