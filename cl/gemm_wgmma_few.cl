@@ -70,12 +70,11 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fe
   const uint ring = LOCAL_ADDRESS(ring_), scales = LOCAL_ADDRESS(ring_scales), full = LOCAL_ADDRESS(bars), empty = full + 8 * STAGES;
   const uint tid = get_local_id(0), warp = tid >> 5, lane = tid & 31;
   const uint blocks = ((uint)k + 127u) / 128u, groups_b = ((uint)k - 1) / B_SCALE_COLS + 1;
-  const uint group = (uint)get_group_id(0), col_tiles = ((uint)n + TILE_N - 1) / TILE_N;
-  uint row = group / col_tiles, col = group % col_tiles;
+  const uint col_tiles = ((uint)n + TILE_N - 1) / TILE_N, row = get_group_id(0) / col_tiles, col = get_group_id(0) % col_tiles;
 #ifdef GROUPED
   __global const int *scheduled = schedule_memory + schedule_at;
   if (row >= (uint)scheduled[SCHEDULED_TILES]) return;
-  const scheduled_tile here = tile_of_unit(scheduled, group, col_tiles, &row, &col);
+  const scheduled_tile here = tile_of(scheduled, (int)row);
 #else
   if (row * TILE_M >= (uint)m) return;
   const scheduled_tile here = {0, (int)(row * TILE_M), m};

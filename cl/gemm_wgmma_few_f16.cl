@@ -200,11 +200,10 @@ __kernel __attribute__((reqd_work_group_size(THREADS, 1, 1))) void gemm_wgmma_fe
   TAKE_TILE(1)
   barrier(CLK_LOCAL_MEM_FENCE);
   if (t >= tiles) return;
-#ifdef GROUPED
-  uint row, col_tile;
-  const scheduled_tile here = tile_of_unit(scheduled, t, n_tiles, &row, &col_tile);
-#else
   const uint row = t / n_tiles, col_tile = t % n_tiles;
+#ifdef GROUPED
+  const scheduled_tile here = tile_of(scheduled, (int)row);
+#else
   const scheduled_tile here = {0, (int)(row * TILE_M), m};
 #endif
 

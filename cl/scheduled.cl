@@ -38,17 +38,6 @@ static inline scheduled_tile tile_of(__global const int* scheduled, int tile) {
   return TILE_IN(of, matrix, tile);
 }
 
-/// Of units of work, tiles times `columns`, number `unit`: its tile and its column. All tiles of a matrix with its first columns, then with the
-/// next, as of block_of(), where a tile is a block: without its divisions of 64 bits, which every work-group would wait for.
-static inline scheduled_tile tile_of_unit(__global const int* scheduled, uint unit, uint columns, uint* tile, uint* column) {
-  const int matrix = scheduled[scheduled[SCHEDULED_TILES_AT] + (int)(unit / columns)];
-  __global const int* of = scheduled + SCHEDULED_HEAD + 8 * matrix;
-  const uint at = unit - (uint)of[OF_TILE] * columns, tiles = (uint)of[OF_TILES];
-  *tile = (uint)of[OF_TILE] + at % tiles;
-  *column = at / tiles;
-  return TILE_IN(of, matrix, (int)*tile);
-}
-
 /// What a work-group makes at once: `tiles` tiles of `height` rows from first_tile on, rows [first_row, end_row) of D, of which the last
 /// tile may have fewer; `column` counts units of columns. Of a problem that is not grouped, matrix is 0.
 typedef struct {

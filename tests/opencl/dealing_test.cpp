@@ -83,7 +83,7 @@ struct Sorted {
   bool operator==(const Sorted&) const = default;
 };
 
-constexpr int kTopK = 3, kFirst = 2, kExperts = 5;
+constexpr int kTopK = 3, kFirst = 2, kExperts = 40;  // More than a warp has work-items.
 
 Sorted room_for(const Counts& ids, const numerics::RowLayout& layout) {
   return {Counts(std::size_t(layout.local) + layout.shared_expert),
@@ -122,7 +122,7 @@ TEST(OpenClDealing, SlotsAreSortedByExpertInTheirOrderByAnyNumberOfWorkItems) {
       cl::Kernel kernel(on.builder->build("sort_rows.cl", defines), "sort_rows");
       for (const std::size_t slots : {3, 96, 2049}) {
         Counts ids(slots);  // Two of them of no expert here.
-        for (std::size_t i = 0; i < slots; ++i) ids[i] = kFirst - 1 + static_cast<std::int32_t>(i * i / 5 % 7);
+        for (std::size_t i = 0; i < slots; ++i) ids[i] = kFirst - 1 + static_cast<std::int32_t>(i * i / 5 % (kExperts + 2));
         for (const auto& [capacity, shared] : {std::pair{0, false}, {20, false}, {0, true}}) {
           const numerics::RowLayout layout{kFirst, kExperts, capacity, shared};
           Sorted expected = room_for(ids, layout);
