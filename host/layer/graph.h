@@ -9,7 +9,7 @@
 //                                                           tokens, make that cheaper in the plans
 //   gate, up  product    x or its codes by index, counts -> activation [T k, I], quantised again along I here or by
 //                                                           the plan of down (hands_on_codes)
-//   down      product    activation, counts              -> down [T k, H] f32
+//   down      product    activation, counts              -> down [T k, H] f32, or of y's bf16 (rounds_rows)
 //   (the shared expert: the last two over T rows; or, of the experts' form and on the same device, it is the first
 //   matrix of theirs, which have T (k + 1) rows then, and its rows, the first T of down, are added)
 //   combine   combine    down, rows, weights, shared     -> y [T, H], in the order of the slots, rounded once
