@@ -37,7 +37,7 @@ std::shared_ptr<backend::Combine> Device::create_combine(const backend::CombineD
     plain = make("0");
     if (desc.add != backend::DType::none) weighing = make("1");
   });
-  return std::make_shared<RunOperation<backend::CombineArgs, backend::CombineDesc>>(
+  return std::make_shared<CombineOperation>(
       context(), desc, "combining", &backend::CombineArgs::tokens,
       [=](Call& call, const backend::CombineArgs& args) mutable {
         cl::Kernel& kernel = args.add_weights ? weighing : plain;

@@ -105,7 +105,7 @@ struct Activations {
 struct Layer {
   const backend::RouteDesc& route;
   const backend::RouteArgs& routed;
-  const DescribedQuantize* quantiser;
+  const QuantizeOperation* quantiser;
   const backend::QuantizeArgs* quantised;
   Mlp experts;
   const backend::CombineDesc& combine;
@@ -352,9 +352,9 @@ std::pair<const Operation*, const Args*> operation_at(const std::vector<backend:
 std::string fuse_experts(const ContextPtr& context, std::vector<backend::RecordedCall>& calls) {
   std::string variant;
   for (std::size_t at = 0; context->features.ptx_sm_90 && at < calls.size(); ++at) {
-    const auto [route, routed] = operation_at<DescribedRoute, backend::RouteArgs>(calls, at);
+    const auto [route, routed] = operation_at<RouteOperation, backend::RouteArgs>(calls, at);
     if (route == nullptr) continue;
-    const auto [quantiser, quantised] = operation_at<DescribedQuantize, backend::QuantizeArgs>(calls, at + 1);
+    const auto [quantiser, quantised] = operation_at<QuantizeOperation, backend::QuantizeArgs>(calls, at + 1);
     const std::size_t first = at + (quantiser != nullptr ? 2 : 1);
     const auto mlp_at = [&](std::size_t i) -> std::optional<Mlp> {
       const auto [up, up_args] = operation_at<Gemm, backend::GemmArgs>(calls, i);
@@ -368,7 +368,7 @@ std::string fuse_experts(const ContextPtr& context, std::vector<backend::Recorde
     while (last < calls.size() && !std::holds_alternative<backend::Recorded<backend::CombineArgs>>(calls[last]))
       ++last;
     const auto experts = mlp_at(first);
-    const auto [combine, combined] = operation_at<DescribedCombine, backend::CombineArgs>(calls, last);
+    const auto [combine, combined] = operation_at<CombineOperation, backend::CombineArgs>(calls, last);
     if (!experts || combine == nullptr || combined->tokens == 0) continue;
     const Layer layer{route->desc(), *routed, quantiser, quantised, *experts, combine->desc(), *combined};
     if (!layer.is_one() || !layer.fits() || layer.form(context->features) == nullptr) continue;

@@ -9,46 +9,43 @@
 
 namespace ironcl::opencl {
 
-/// An operation that can be asked what it is of.
+/// An operation out of `run`, which launches a call that has rows, or tokens: `count`; null: each call. Where it has
+/// memory of its `own`, calls on all queues use it one after another.
 template <class Args, class Desc>
-class Described : public backend::Operation<Args> {
- public:
-  explicit Described(const Desc& desc) : desc_(desc) {}
-  const Desc& desc() const noexcept { return desc_; }
-
- protected:
-  Desc desc_;
-};
-using DescribedQuantize = Described<backend::QuantizeArgs, backend::QuantizeDesc>;
-using DescribedRoute = Described<backend::RouteArgs, backend::RouteDesc>;
-using DescribedCombine = Described<backend::CombineArgs, backend::CombineDesc>;
-
-/// An operation out of `run`, which launches a call that has rows, or tokens: `count`.
-template <class Args, class Desc>
-class RunOperation final : public Described<Args, Desc> {
+class RunOperation final : public backend::Operation<Args> {
  public:
   using Run = std::function<void(Call&, const Args&)>;
 
-  RunOperation(ContextPtr context, const Desc& desc, const char* doing, std::int64_t Args::*count, Run run)
-      : Described<Args, Desc>(desc),
-        context_(std::move(context)),
+  RunOperation(ContextPtr context, const Desc& desc, const char* doing, std::int64_t Args::*count, Run run,
+               std::optional<Exclusive> own = std::nullopt)
+      : context_(std::move(context)),
+        desc_(desc),
         doing_(doing),
         count_(count),
-        run_(std::move(run)) {}
+        run_(std::move(run)),
+        own_(std::move(own)) {}
+  const Desc& desc() const noexcept { return desc_; }
   std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue, const Args& args) override {
     return guarded(doing_, [&] {
-      Call call(args.*count_, context_, queue, args.wait, args.wants_event);
-      if (call.m != 0) run_(call, args);
-      return call.done();
+      Call call(count_ == nullptr ? 0 : args.*count_, context_, queue, args.wait, args.wants_event);
+      if (own_) own_->begin(call);
+      if (count_ == nullptr || call.m != 0) run_(call, args);
+      return own_ ? own_->end(call) : call.done();
     });
   }
 
  private:
   ContextPtr context_;
+  Desc desc_;
   std::string doing_;  ///< For messages.
   std::int64_t Args::*count_;
   Run run_;
+  std::optional<Exclusive> own_;
 };
+using RouteOperation = RunOperation<backend::RouteArgs, backend::RouteDesc>;
+using QuantizeOperation = RunOperation<backend::QuantizeArgs, backend::QuantizeDesc>;
+using ActivateOperation = RunOperation<backend::ActivateArgs, backend::ActivateDesc>;
+using CombineOperation = RunOperation<backend::CombineArgs, backend::CombineDesc>;
 
 // Calls of a sequence that become one launch, where the device runs that; `calls` has it in their place. The name of
 // the launch's kernel; empty: there is none.

@@ -102,14 +102,13 @@ std::shared_ptr<backend::Quantize> Device::create_quantize(const backend::Quanti
     step->launch(dry);
     queue.native().finish();
   });
-  return std::make_shared<RunOperation<backend::QuantizeArgs, backend::QuantizeDesc>>(
-      context(), desc, "quantising a matrix", &backend::QuantizeArgs::rows,
-      [step](Call& call, const backend::QuantizeArgs& args) {
-        call[Source::a] = call.memory(args.x);
-        call[Source::a_codes] = call.memory(args.codes);
-        call[Source::a_code_scales] = call.memory(args.scales);
-        step->launch(call);
-      });
+  return std::make_shared<QuantizeOperation>(context(), desc, "quantising a matrix", &backend::QuantizeArgs::rows,
+                                             [step](Call& call, const backend::QuantizeArgs& args) {
+                                               call[Source::a] = call.memory(args.x);
+                                               call[Source::a_codes] = call.memory(args.codes);
+                                               call[Source::a_code_scales] = call.memory(args.scales);
+                                               step->launch(call);
+                                             });
 }
 
 }  // namespace ironcl::opencl
