@@ -25,10 +25,11 @@ bool steps_schedule(const PlanContext& plan) {
 }
 
 /// Whether gathered rows are quantised once and stored wherever they are wanted (cl/quantize_scatter.cl): each of its
-/// work-groups looks through the whole index (docs/performance/h200-grouped.md).
+/// work-groups, as many as X has rows for, looks through the whole index (docs/performance/h200-grouped.md).
 bool scatters(const PlanContext& plan) {
   constexpr std::int64_t kMostValues = std::int64_t{32} << 20;
-  return steps_schedule(plan) && Size(plan.problem.m) * plan.problem.k <= kMostValues;
+  return steps_schedule(plan) && plan.rows_of_d() * plan.problem.k <= kMostValues &&
+         plan.rows_of_d() >= plan.problem.a_rows;
 }
 
 /// The rows of both steps: where they are scheduled to matrices, a step does that itself before its own work.
