@@ -116,58 +116,29 @@ TEST_F(AdapterArgs, NoWrittenSpanOverlapsAnyOther) {
   desc.d_scale = {IRONCL_F32, 1, 4, 0, 0, 0, 0};
   desc.grouping = IRONCL_GROUPING_CONTIGUOUS;
   desc.matrices = 1;
-  struct Part {
-    const char* name;
-    ironcl_span ironcl_gemm_args::*span;
-    bool written;
-  };
-  const auto expect_refused = [&](const ironcl_gemm_args& good, const std::vector<Part>& parts) {
-    ASSERT_EQ(enqueue(good), IRONCL_OK) << error.message;
-    script().calls.clear();
-    int tried = 0;
-    for (const Part& out : parts) {
-      for (const Part& other : parts) {
-        if (!out.written || out.span == other.span) continue;
-        for (const uint64_t into : {uint64_t{0}, uint64_t{16}}) {
-          auto args = good;
-          (args.*out.span).offset = (good.*other.span).offset + into;  // it still has the bytes that it needs
-          (args.*other.span).size = std::max<uint64_t>((args.*other.span).size, 32);
-          SCOPED_TRACE(std::string(out.name) + " over " + other.name);
-          EXPECT_EQ(enqueue(args), kInvalid);
-          EXPECT_TRUE(
-              says({"overlaps", std::string("gemm_args.") + out.name, std::string("gemm_args.") + other.name}));
-          ++tried;
-        }
-      }
-    }
-    EXPECT_GT(tried, 30);
-    EXPECT_EQ(script().calls["gemm_enqueue"], 0);
-  };
   const auto at = [&](int part, uint64_t size) {
     return ironcl_span{buffer, static_cast<uint64_t>(part) * 256, size};
   };
-  const std::vector<Part> always{{"d", &ironcl_gemm_args::d, true},
-                                 {"d_scale", &ironcl_gemm_args::d_scale, true},
-                                 {"workspace", &ironcl_gemm_args::workspace, true},
-                                 {"a", &ironcl_gemm_args::a, false},
-                                 {"bias", &ironcl_gemm_args::bias, false},
-                                 {"matrix_rows", &ironcl_gemm_args::matrix_rows, false}};
+  using Args = ironcl_gemm_args;
+  Spans<Args> written{{"d", &Args::d}, {"d_scale", &Args::d_scale}, {"workspace", &Args::workspace}};
+  Spans<Args> read{{"a", &Args::a}, {"bias", &Args::bias}, {"matrix_rows", &Args::matrix_rows}};
   replace(gemm, desc);
   auto args = gemm_args();
   args.d = at(0, 32), args.d_scale = at(1, 32), args.workspace = at(2, 64), args.a = at(3, 64), args.bias = at(4, 32);
   args.matrix_rows = at(5, 32), args.a_quantized = at(6, 32), args.a_quantized_scale = at(7, 32);
-  auto parts = always;
-  parts.push_back({"a_quantized", &ironcl_gemm_args::a_quantized, true});
-  parts.push_back({"a_quantized_scale", &ironcl_gemm_args::a_quantized_scale, true});
-  expect_refused(args, parts);
+  auto with_codes = written;
+  with_codes.insert(with_codes.end(),
+                    {{"a_quantized", &Args::a_quantized}, {"a_quantized_scale", &Args::a_quantized_scale}});
+  ASSERT_EQ(enqueue(args), IRONCL_OK) << error.message;
+  expect_no_overlap(args, "gemm_args.", with_codes, read);
 
   desc.a_source_dtype = 0;  // the caller's scales
   replace(gemm, desc);
   args.a_quantized = args.a_quantized_scale = {};
   args.a_scale = at(6, 32);
-  parts = always;
-  parts.push_back({"a_scale", &ironcl_gemm_args::a_scale, false});
-  expect_refused(args, parts);
+  read.push_back({"a_scale", &Args::a_scale});
+  ASSERT_EQ(enqueue(args), IRONCL_OK) << error.message;
+  expect_no_overlap(args, "gemm_args.", written, read);
 }
 
 TEST_F(AdapterArgs, OperandsThatThePlanHasNotAreRefused) {
@@ -283,9 +254,19 @@ TEST_F(AdapterArgs, ObjectsOfAnotherDeviceAreRefused) {
   args = gemm_args();
   args.weights = other_weights;
   expect_invalid(args, {"gemm_args.weights", "another device"});
-  args = gemm_args();
-  EXPECT_EQ(table->op_enqueue(gemm, other_queue, &args, nullptr, &error), kInvalid);
-  EXPECT_TRUE(says({"queue", "another device"}));
+  make_steps();
+  const auto refused = [&](ironcl_op op, const auto& good, const char* what) {
+    EXPECT_EQ(table->op_enqueue(op, other_queue, &good, nullptr, &error), kInvalid);
+    EXPECT_TRUE(says({"queue", "another device", what}));
+  };
+  refused(gemm, gemm_args(), "");
+  refused(quantize, quantize_args(), "");
+  refused(route, route_args(), "router");
+  refused(activate, activate_args(), "activation");
+  refused(combine, combine_args(), "combination");
+  auto combination = combine_args();
+  combination.x.buffer = other_buffer;
+  expect_invalid(combination, {"combine_args.x.buffer", "another device"});
   char text[4];
   EXPECT_EQ(table->write(other_queue, {buffer, 0, 4}, text, 0, nullptr, &error), kInvalid);
   EXPECT_TRUE(says({"dst.buffer", "another device"}));

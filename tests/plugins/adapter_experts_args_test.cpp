@@ -5,9 +5,6 @@
 namespace ironcl::fake {
 namespace {
 
-template <class Args>
-using Spans = std::vector<std::pair<std::string, ironcl_span Args::*>>;
-
 class AdapterExpertsArgs : public AdapterTest {
  protected:
   void SetUp() override {
@@ -34,23 +31,6 @@ class AdapterExpertsArgs : public AdapterTest {
       args = good;
       (args.*span).offset = 4096;
       expect_invalid(args, {prefix + name, "beyond"});
-    }
-  }
-
-  /// No written span may lie on any other.
-  template <class Args>
-  void expect_no_overlap(const Args& good, const std::string& prefix, const Spans<Args>& written,
-                         const Spans<Args>& read) {
-    auto all = written;
-    all.insert(all.end(), read.begin(), read.end());
-    for (const auto& [name, span] : written) {
-      for (const auto& [other_name, other] : all) {
-        if (name == other_name) continue;
-        SCOPED_TRACE(name + " over " + other_name);
-        Args args = good;
-        (args.*span).offset = (good.*other).offset;
-        expect_invalid(args, {"overlaps", prefix + name, prefix + other_name});
-      }
     }
   }
 };
@@ -226,28 +206,6 @@ TEST_F(AdapterExpertsArgs, CombineAddsOnlyWhatItHas) {
   expect_invalid(args, {"combine_args.add_weights is given"});
   args.add_weights = {};
   EXPECT_EQ(enqueue(args), IRONCL_OK) << error.message;
-}
-
-TEST_F(AdapterExpertsArgs, ObjectsOfAnotherDeviceAreRefused) {
-  const auto bytes = buffer_desc();
-  ironcl_queue queue_of_other = nullptr;
-  ironcl_buffer other = nullptr;
-  ASSERT_EQ(table->queue_create(devices[1], 0, &queue_of_other, &error), IRONCL_OK);
-  ASSERT_EQ(table->buffer_create(devices[1], &bytes, &other, &error), IRONCL_OK);
-  const auto routing = route_args();
-  const auto activation = activate_args();
-  const auto combination = combine_args();
-  EXPECT_EQ(table->op_enqueue(route, queue_of_other, &routing, nullptr, &error), kInvalid);
-  EXPECT_TRUE(says({"queue", "another device", "router"}));
-  EXPECT_EQ(table->op_enqueue(activate, queue_of_other, &activation, nullptr, &error), kInvalid);
-  EXPECT_TRUE(says({"queue", "another device", "activation"}));
-  EXPECT_EQ(table->op_enqueue(combine, queue_of_other, &combination, nullptr, &error), kInvalid);
-  EXPECT_TRUE(says({"queue", "another device", "combination"}));
-  auto args = combine_args();
-  args.x.buffer = other;
-  expect_invalid(args, {"combine_args.x.buffer", "another device"});
-  table->queue_destroy(queue_of_other);
-  table->buffer_destroy(other);
 }
 
 }  // namespace

@@ -36,6 +36,10 @@ struct Taken {
   std::function<void(T&)> change;
 };
 
+/// Spans of a call's arguments by name.
+template <class Args>
+using Spans = std::vector<std::pair<std::string, ironcl_span Args::*>>;
+
 class AdapterTest : public ::testing::Test {
  protected:
   static constexpr std::int64_t kM = 4, kN = 6, kK = 8;
@@ -123,6 +127,26 @@ class AdapterTest : public ::testing::Test {
         EXPECT_EQ(ask(t), status) << error.message;
       }
       EXPECT_EQ(create(t), status) << error.message;
+    }
+  }
+
+  /// No written span of a good call may lie on any other, or begin within it, though both have the bytes they need.
+  template <class Args>
+  void expect_no_overlap(const Args& good, const std::string& prefix, const Spans<Args>& written,
+                         const Spans<Args>& read) {
+    auto all = written;
+    all.insert(all.end(), read.begin(), read.end());
+    for (const auto& [name, span] : written) {
+      for (const auto& [other_name, other] : all) {
+        if (name == other_name) continue;
+        for (const uint64_t into : {uint64_t{0}, uint64_t{16}}) {
+          SCOPED_TRACE(name + " over " + other_name);
+          Args args = good;
+          (args.*span).offset = (good.*other).offset + into;
+          (args.*other).size = std::max<uint64_t>((args.*other).size, 32);
+          expect_invalid(args, {"overlaps", prefix + name, prefix + other_name});
+        }
+      }
     }
   }
 

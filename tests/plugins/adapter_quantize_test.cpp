@@ -74,14 +74,5 @@ TEST_F(AdapterQuantize, WrongCallsAreNamed) {
   EXPECT_EQ(enqueue(sized<ironcl_quantize_args>()), IRONCL_OK) << "no rows need no spans: " << error.message;
 }
 
-TEST_F(AdapterQuantize, ObjectsOfAnotherDeviceAreRefused) {
-  ironcl_queue other = nullptr;
-  ASSERT_EQ(table->queue_create(devices[1], 0, &other, &error), IRONCL_OK);
-  const auto args = quantize_args();
-  EXPECT_EQ(table->op_enqueue(quantize, other, &args, nullptr, &error), kInvalid);
-  EXPECT_TRUE(says({"queue", "another device"}));
-  table->queue_destroy(other);
-}
-
 }  // namespace
 }  // namespace ironcl::fake
