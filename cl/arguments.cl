@@ -47,7 +47,7 @@
 #define CHOOSE_LIST(V, B, M, L)                                                                                        \
   V(int, tokens), V(int, experts), V(int, top_k), V(int, groups), V(int, top_groups), V(float, factor),                \
       M(const uchar, logits, logits_at), V(ulong, ld), M(const float, bias, bias_at), M(int, ids, ids_at),             \
-      M(float, weights, weights_at), M(float, shared_weights, shared_at), B(float, memory)
+      M(float, weights, weights_at), M(float, shared_weights, shared_at), L(float, scores)
 #define SORT_LIST(V, B, M, L) V(int, top_k), M(const int, ids, ids_at)
 // What sorting needs besides and leaves behind.
 #define SORTED_LIST(V, B, M, L)                                                                                        \

@@ -10,7 +10,7 @@
 // LOGITS_TYPE  1  0 1 2 3       f32, f16, bf16; 0: there are none
 // SCORE        1  0 to 3        softmax, sigmoid, sqrt of softplus; 0: ids are given
 // HAS_BIAS, NORMALIZE, SHARED_GATE, BEST_OF_TWO  0  0 1
-// Local memory: LANES * 16 B = 16 B as usual; and LANES * 12 B of sort_rows, the other kernel of the file.
+// Local memory: LANES * 16 B = 16 B as usual; 8 B an expert and a group; and what sort_rows has, the other kernel of the file.
 #include "fp8.cl"
 #include "sort_rows.cl"
 
@@ -71,7 +71,7 @@ static inline float max_of_lanes(__local float* all, int lane, float value) {
 }
 
 /// The best of `count` keys that comes after (last, last_place) and, where there are groups, lies in one that stays.
-static inline int next_best(__global const float* keys, int count, float last, int last_place, __global const int* stays,
+static inline int next_best(__local const float* keys, int count, float last, int last_place, __local const int* stays,
                             int group_size, shared_best all, int lane) {
   float value = 0.0f;
   int place = -1;
@@ -86,8 +86,8 @@ static inline int next_best(__global const float* keys, int count, float last, i
   return best_of_lanes(all, lane, value, place);
 }
 
-// logits: rows ld apart from element logits_at on. memory: of each token `experts` scores, as many keys, `groups` values and as many
-// marks, f32. ids, weights: [tokens, top_k].
+// logits: rows ld apart from element logits_at on. scores: `experts` of them, as many keys, `groups` values and as many marks. ids, weights:
+// [tokens, top_k].
 __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void choose_experts(PARAMETERS(CHOOSE_LIST), PARAMETERS(SORTED_LIST)) {
   __local float values[LANES];
   __local int places[LANES];
@@ -102,9 +102,8 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void choose_experts(
   if (lane == 0) shared_weights[shared_at + (ulong)token] = sigmoid(LOGIT(experts));
 #endif
 #if SCORE != 0
-  __global float* scores = memory + (ulong)token * (ulong)(2 * experts + 2 * groups);
-  __global float *keys = scores + experts, *group_values = keys + experts;
-  __global int* stays = (__global int*)(group_values + groups);
+  __local float *keys = scores + experts, *group_values = keys + experts;
+  __local int* stays = (__local int*)(group_values + groups);
 #if SCORE == 1
   float top = -INFINITY, sum = 0.0f;
   for (int e = lane; e < experts; e += LANES) {
@@ -135,11 +134,11 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void choose_experts(
     keys[e] = score;
 #endif
   }
-  SYNC(CLK_GLOBAL_MEM_FENCE);
+  SYNC(CLK_LOCAL_MEM_FENCE);
   const int size = experts / groups;
   if (groups > 1) {
     for (int g = lane; g < groups; g += LANES) {
-      __global const float* of = keys + g * size;
+      __local const float* of = keys + g * size;
       int best = 0, second = -1;
       for (int i = 1; i < size; ++i) {
         if (before(of[i], i, of[best], best)) {
@@ -156,13 +155,13 @@ __kernel __attribute__((reqd_work_group_size(LANES, 1, 1))) void choose_experts(
 #endif
       stays[g] = 0;
     }
-    SYNC(CLK_GLOBAL_MEM_FENCE);
+    SYNC(CLK_LOCAL_MEM_FENCE);
     int last = -1;
     for (int i = 0; i < top_groups; ++i) {
       last = next_best(group_values, groups, last < 0 ? 0.0f : group_values[last], last, 0, 1, all, lane);
       if (lane == 0) stays[last] = 1;
     }
-    SYNC(CLK_GLOBAL_MEM_FENCE);
+    SYNC(CLK_LOCAL_MEM_FENCE);
   }
   __global int* own_ids = ids + ids_at + (ulong)token * (ulong)top_k;
   __global float* own_weights = weights + weights_at + (ulong)token * (ulong)top_k;

@@ -9,28 +9,20 @@
 
 namespace ironcl::opencl {
 
-/// An operation out of `run`, which launches a call that has rows, or tokens: `count`; null: each call. Where it has
-/// memory of its `own`, calls on all queues use it one after another.
+/// An operation out of `run`, which launches a call that has rows, or tokens: `count`; null: each call.
 template <class Args, class Desc>
 class RunOperation final : public backend::Operation<Args> {
  public:
   using Run = std::function<void(Call&, const Args&)>;
 
-  RunOperation(ContextPtr context, const Desc& desc, const char* doing, std::int64_t Args::*count, Run run,
-               std::optional<Exclusive> own = std::nullopt)
-      : context_(std::move(context)),
-        desc_(desc),
-        doing_(doing),
-        count_(count),
-        run_(std::move(run)),
-        own_(std::move(own)) {}
+  RunOperation(ContextPtr context, const Desc& desc, const char* doing, std::int64_t Args::*count, Run run)
+      : context_(std::move(context)), desc_(desc), doing_(doing), count_(count), run_(std::move(run)) {}
   const Desc& desc() const noexcept { return desc_; }
   std::shared_ptr<backend::Event> enqueue(const std::shared_ptr<backend::Queue>& queue, const Args& args) override {
     return guarded(doing_, [&] {
       Call call(count_ == nullptr ? 0 : args.*count_, context_, queue, args.wait, args.wants_event);
-      if (own_) own_->begin(call);
       if (count_ == nullptr || call.m != 0) run_(call, args);
-      return own_ ? own_->end(call) : call.done();
+      return call.done();
     });
   }
 
@@ -40,7 +32,6 @@ class RunOperation final : public backend::Operation<Args> {
   std::string doing_;  ///< For messages.
   std::int64_t Args::*count_;
   Run run_;
-  std::optional<Exclusive> own_;
 };
 using RouteOperation = RunOperation<backend::RouteArgs, backend::RouteDesc>;
 using QuantizeOperation = RunOperation<backend::QuantizeArgs, backend::QuantizeDesc>;

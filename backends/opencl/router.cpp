@@ -14,19 +14,20 @@ using numerics::Size;
 
 namespace {
 
-/// Local memory for all experts, and in all, while `lanes` work-items sort: WIDTH of cl/sort_rows.cl is 32, and
-/// choose_experts.cl has the most for each work-item.
+/// Local memory of cl/sort_rows.cl, whose WIDTH is 32, for all experts; that of cl/choose_experts.cl for their
+/// scores; and the most that either takes with `lanes` work-items.
 Size of_experts(const backend::RouteDesc& desc, std::int64_t lanes) {
   return Size(desc.local_experts) * 4 * (1 + numerics::ceil_div(lanes, 32));
 }
-Size sorting_bytes(const backend::RouteDesc& desc, std::int64_t lanes) {
-  return of_experts(desc, lanes) + Size(lanes) * 16;
+Size of_scores(const backend::RouteDesc& desc) { return (Size(desc.experts) + desc.expert_groups) * 8; }
+Size local_bytes(const backend::RouteDesc& desc, std::int64_t lanes) {
+  return of_experts(desc, lanes) + Size(lanes) * 16 + (desc.logits == DType::none ? Size(0) : of_scores(desc));
 }
 
 /// As many work-items as there is room for what they count, up to `most`.
 std::int64_t lanes_with_room(const Features& f, const backend::RouteDesc& desc, std::uint64_t most) {
   std::int64_t lanes = lanes_of(f, most);
-  while (lanes > 32 && sorting_bytes(desc, lanes) > f.local_bytes) lanes /= 2;
+  while (lanes > 32 && local_bytes(desc, lanes) > f.local_bytes) lanes /= 2;
   return lanes;
 }
 
@@ -48,17 +49,12 @@ std::shared_ptr<backend::Route> Device::create_route(const backend::RouteDesc& d
   const bool chooses = desc.score != backend::Score::none;
   const std::int64_t choosing_lanes = lanes_with_room(f, desc, 64), slots = desc.tokens * desc.top_k;
   const std::int64_t sorting_lanes = lanes_with_room(f, desc, slots > 4096 ? 1024 : slots > 512 ? 512 : 256);
-  const Size memory =
-      chooses ? Size(std::max<std::int64_t>(desc.tokens, 1)) * (2 * desc.experts + 2 * desc.expert_groups) : Size(1);
-  expect_fits(f, "the scores of all tokens", memory * 4);
-  if (const Size local = sorting_bytes(desc, sorting_lanes); local > f.local_bytes)
+  if (const Size local = local_bytes(desc, sorting_lanes); local > f.local_bytes)
     throw backend::Error(backend::Status::unsupported,
                          "{} experts take {} bytes of local memory while rows are sorted, the device has {}",
                          desc.local_experts, local.value(), f.local_bytes);
   cl::Kernel choose, sort;
-  cl::Buffer scores;
   guarded("building a router", [&] {
-    scores = cl::Buffer(context()->context, CL_MEM_READ_WRITE, (memory * 4).bytes());
     Defines defines = device_defines(f);
     defines["LANES"] = std::to_string(sorting_lanes);
     sort = cl::Kernel(context()->builder->build("sort_rows.cl", defines), "sort_rows");
@@ -79,6 +75,7 @@ std::shared_ptr<backend::Route> Device::create_route(const backend::RouteDesc& d
     bind<ChooseArg::top_groups>(choose, desc.top_groups);
     bind<ChooseArg::factor>(choose, desc.scale);
     bind<ChooseArg::ld>(choose, desc.logits_ld);
+    bind<ChooseArg::scores>(choose, cl::Local(of_scores(desc).bytes()));
     bind_sorted(choose, desc, choosing_lanes, kCountOf<ChooseArg>);
   });
   auto run = [=](Call& call, const backend::RouteArgs& args) mutable {
@@ -90,7 +87,6 @@ std::shared_ptr<backend::Route> Device::create_route(const backend::RouteDesc& d
     };
     if (choose() != nullptr && args.tokens != 0) {
       bind<ChooseArg::tokens>(choose, args.tokens);
-      bind<ChooseArg::memory>(choose, scores);  // Here, so that it lives as long as this does.
       bind_memory<ChooseArg::logits>(choose, call.memory(args.logits), numerics::size_of(desc.logits));
       bind_memory<ChooseArg::bias>(choose, call.memory(args.bias), 4);
       bind_memory<ChooseArg::ids>(choose, call.memory(args.ids), 4);
@@ -105,7 +101,7 @@ std::shared_ptr<backend::Route> Device::create_route(const backend::RouteDesc& d
       call.launch(sort, 1, 1, sorting_lanes);
     }
   };
-  return std::make_shared<RouteOperation>(context(), desc, "routing", nullptr, std::move(run), Exclusive());
+  return std::make_shared<RouteOperation>(context(), desc, "routing", nullptr, std::move(run));
 }
 
 }  // namespace ironcl::opencl
