@@ -122,7 +122,8 @@ TEST(OpenClDealing, SlotsAreSortedByExpertInTheirOrderByAnyNumberOfWorkItems) {
       cl::Kernel kernel(on.builder->build("sort_rows.cl", defines), "sort_rows");
       for (const std::size_t slots : {3, 96, 2049}) {
         Counts ids(slots);  // Two of them of no expert here.
-        for (std::size_t i = 0; i < slots; ++i) ids[i] = kFirst - 1 + static_cast<std::int32_t>(i * i / 5 % (kExperts + 2));
+        for (std::size_t i = 0; i < slots; ++i)
+          ids[i] = kFirst - 1 + static_cast<std::int32_t>(i * i / 5 % (kExperts + 2));
         for (const auto& [capacity, shared] : {std::pair{0, false}, {20, false}, {0, true}}) {
           const numerics::RowLayout layout{kFirst, kExperts, capacity, shared};
           Sorted expected = room_for(ids, layout);
