@@ -160,10 +160,10 @@ class ExpertsWriter {
   }
 
   /// Whether rows of many tokens are rounded to y's bf16 before they are weighed and added, as other libraries do: on
-  /// a GPU, whose memory bounds both, in a class whose sums have 14 bits.
+  /// a GPU, whose memory bounds both, in a class whose sums have 14 bits. The launch of few tokens, or one, adds f32.
   bool rounds_rows() const {
-    return device_ != nullptr && device_->props().type == IRONCL_DEVICE_GPU && choices_.out == DType::bf16 &&
-           choices_.weakest_accuracy != numerics::AccuracyClass::f32;
+    return choices_.tokens > 1 && device_ != nullptr && device_->props().type == IRONCL_DEVICE_GPU &&
+           choices_.out == DType::bf16 && choices_.weakest_accuracy != numerics::AccuracyClass::f32;
   }
 
   /// The two steps of a gated MLP over all experts, or the shared one; what comes out of them. Where gate and up are
