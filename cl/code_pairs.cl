@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 // code_pairs.cl: codes of two elements at a time, by the conversions of compute capability 8.9 where a device has them; bit for bit those
-// of quantizer.cl. Used by quantize_wgmma.cl, gemm_mma_stream.cl and gemm_mma_ring.cl.
+// of quantizer.cl. Used by quantize_wgmma.cl, quantize_scatter.cl and the kernels that multiply by mma.sync.
 // Set by the host: those of quantizer.cl, and PTX_SM_80, PTX_SM_89, PTX_SM_90 (ptx.cl)
 #include "quantizer.cl"
 
@@ -52,8 +52,7 @@ static inline uint quick_codes(float2 v, float scale, float reciprocal)
   return ((uint)(int)rint(clamp(a, -127.0f, 127.0f)) & 0xffu) | ((uint)(int)rint(clamp(b, -127.0f, 127.0f)) & 0xffu) << 8;
 #endif
 }
-// Of four elements whose scale they do not reach. What is seldom is kept out of code that must be unrolled: a launch first waits for its code,
-// which the weights of the one before have pushed out of all caches (docs/performance/h200-grouped.md).
+// Of four elements whose scale they do not reach. What is seldom is kept out of code that must be unrolled.
 __attribute__((noinline)) uint slow_codes(float4 v, float scale)
 {
   if (as_uint(scale) >= 0x7f800000u) return NAN_CODE * 0x01010101u;

@@ -57,7 +57,6 @@
 #include "gemm_mma_stream.cl"
 
 #if defined(PTX_SM_90)
-#define LANES_WITH(mask, value) asm volatile("match.any.sync.b32 %0,%1,0xffffffff;" : "=r"(mask) : "r"(value))
 #define LOAD_MADE(v, p) \
   asm volatile("ld.global.v4.f32 {%0,%1,%2,%3},[%4];" : "=f"((v).x), "=f"((v).y), "=f"((v).z), "=f"((v).w) : "l"(p) : "memory")
 #define PADDED(scales) (((ulong)(scales) + 3) & ~(ulong)3)  // So that what lies behind them is aligned.

@@ -231,5 +231,7 @@ static inline uint any_of_warp(uint condition) {
   return any;
 }
 #endif
+// The lanes of the warp that give the same value.
+#define LANES_WITH(mask, value) asm volatile("match.any.sync.b32 %0,%1,0xffffffff;" : "=r"(mask) : "r"(value))
 #define SHUFFLE_XOR(out, in, mask) asm volatile("shfl.sync.bfly.b32 %0,%1,%2,0x1f,0xffffffff;" : "=r"(out) : "r"(in), "r"(mask))
 #define SHUFFLE(out, in, lane) asm volatile("shfl.sync.idx.b32 %0,%1,%2,0x1f,0xffffffff;" : "=r"(out) : "r"(in), "r"(lane))

@@ -27,10 +27,7 @@
 
 /// Where row `row` of the problem lies in the form; NOWHERE: no matrix has it.
 static inline uint packed_row(__local const int* table, int matrices, int row) {
-  int matrix = 0;  // As tile_in_table() finds that of a tile.
-  for (int step = 1 << (31 - (int)clz(matrices)); step > 0; step /= 2)
-    if (matrix + step < matrices && table[8 * (matrix + step) + OF_ROW] <= row) matrix += step;
-  __local const int* of = table + 8 * matrix;
+  __local const int* of = table + 8 * matrix_at(table, matrices, OF_ROW, row);
   const int at = row - of[OF_ROW];
   return at >= 0 && at < of[OF_ROWS] ? (uint)(of[OF_TILE] * SCHEDULED_ROWS + at) : NOWHERE;
 }

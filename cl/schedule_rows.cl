@@ -99,11 +99,18 @@ static inline void list_dealt(__global int* scheduled, int lane, int4 counts, TA
   const int tiles = counts_.x;                                                                                       \
   SYNC(CLK_LOCAL_MEM_FENCE)
 
+/// The matrix of tile `number`, or, with OF_ROW in place of OF_TILE as `begin`, of row `number`: the last one that begins there or before. Later
+/// ones begin later, and empty ones where the next does.
+static inline int matrix_at(__local const int* table, int matrices, int begin, int number) {
+  int matrix = 0;
+  for (int step = 1 << (31 - (int)clz(matrices)); step > 0; step /= 2)
+    if (matrix + step < matrices && table[8 * (matrix + step) + begin] <= number) matrix += step;
+  return matrix;
+}
+
 /// Tile `tile`, one of those scheduled.
 static inline scheduled_tile tile_in_table(__local const int* table, int matrices, int tile) {
-  int matrix = 0;  // The last one that begins at this tile or before has it: later ones begin later, and empty ones where the next does.
-  for (int step = 1 << (31 - (int)clz(matrices)); step > 0; step /= 2)
-    if (matrix + step < matrices && table[8 * (matrix + step) + OF_TILE] <= tile) matrix += step;
+  const int matrix = matrix_at(table, matrices, OF_TILE, tile);
   __local const int* of = table + 8 * matrix;
   return TILE_IN(of, matrix, tile);
 }

@@ -9,11 +9,19 @@
 // Local memory: LANES * 12 B = 12 B as usual; 4 B an expert and 4 B for each stretch of it besides.
 #include "arguments.cl"
 #include "lanes.cl"
+#if defined(PTX_SM_80)
+#include "ptx.cl"
+#endif
 
-// Short code: a launch first waits for it (code_pairs.cl).
-#define ROLLED _Pragma("unroll 1")
+#define ROLLED _Pragma("unroll 1")  // Most loops run once or twice.
 #define WIDTH (LANES < 32 ? LANES : 32)
 #define STRETCHES (LANES / WIDTH)
+#if LANES >= 32 && defined(PTX_SM_80)
+#define BY_WARPS
+#define SYNC_STRETCH() SYNC_WARP()
+#else
+#define SYNC_STRETCH() SYNC(CLK_LOCAL_MEM_FENCE)
+#endif
 
 // ids: s32 [slots], top_k per token. first, local_experts: which are here; other slots get row -1. capacity: 0, rows one after another; else
 // rows of each expert, the others are dropped. shared_expert: 1: its rows, all tokens', come first. Left behind: rows of each expert, the token
@@ -39,17 +47,15 @@ static inline void sort_slots(__local int* chunk, __local long* sums, __local in
     const long id = slot < slots ? (long)ids[slot] - first : -1;
     const int expert = id >= 0 && id < local_experts ? (int)id : -1;
     int rank = 0;
-#if LANES >= 32 && defined(PTX_SM_80)
+#ifdef BY_WARPS
     uint alike;
-    asm volatile("match.any.sync.b32 %0,%1,0xffffffff;" : "=r"(alike) : "r"(expert));
+    LANES_WITH(alike, (uint)expert);
     rank = (int)popcount(alike & ((1u << (lane & 31)) - 1u));
-#define SYNC_STRETCH() asm volatile("bar.warp.sync 0xffffffff;" ::: "memory")
 #else
     chunk[lane] = expert;
     SYNC(CLK_LOCAL_MEM_FENCE);
     const int before = expert >= 0 ? lane : chunk_at;
     for (int other = chunk_at; other < before; ++other) rank += chunk[other] == expert ? 1 : 0;
-#define SYNC_STRETCH() SYNC(CLK_LOCAL_MEM_FENCE)
 #endif
     const int place = expert >= 0 ? here[expert] + rank : -1;
     if (slot < slots) rows[slot] = place;

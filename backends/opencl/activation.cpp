@@ -93,15 +93,15 @@ std::shared_ptr<backend::Activate> Device::create_activate(const backend::Activa
   const std::shared_ptr<Step> step =
       activate_step(desc, context()->features, {Source::a, 0}, {Source::up, 0}, {Source::d, 0}, {Source::d_scale, 0});
   guarded("building an activation", [&] { step->build(*context()->builder); });
-  return std::make_shared<ActivateOperation>(context(), desc, "an activation", &backend::ActivateArgs::rows,
-                                             [step](Call& call, const backend::ActivateArgs& args) {
-                                               call[Source::a] = call.memory(args.gate);
-                                               call[Source::up] = call.memory(args.up);
-                                               call[Source::d] = call.memory(args.y);
-                                               call[Source::d_scale] = call.memory(args.scales);
-                                               call[Source::matrix_rows] = call.memory(args.matrix_rows);
-                                               step->launch(call);
-                                             });
+  const auto run = [step](Call& call, const backend::ActivateArgs& args) {
+    call[Source::a] = call.memory(args.gate);
+    call[Source::up] = call.memory(args.up);
+    call[Source::d] = call.memory(args.y);
+    call[Source::d_scale] = call.memory(args.scales);
+    call[Source::matrix_rows] = call.memory(args.matrix_rows);
+    step->launch(call);
+  };
+  return std::make_shared<ActivateOperation>(context(), desc, "an activation", &backend::ActivateArgs::rows, run);
 }
 
 }  // namespace ironcl::opencl

@@ -102,13 +102,14 @@ std::shared_ptr<backend::Quantize> Device::create_quantize(const backend::Quanti
     step->launch(dry);
     queue.native().finish();
   });
+  const auto run = [step](Call& call, const backend::QuantizeArgs& args) {
+    call[Source::a] = call.memory(args.x);
+    call[Source::a_codes] = call.memory(args.codes);
+    call[Source::a_code_scales] = call.memory(args.scales);
+    step->launch(call);
+  };
   return std::make_shared<QuantizeOperation>(context(), desc, "quantising a matrix", &backend::QuantizeArgs::rows,
-                                             [step](Call& call, const backend::QuantizeArgs& args) {
-                                               call[Source::a] = call.memory(args.x);
-                                               call[Source::a_codes] = call.memory(args.codes);
-                                               call[Source::a_code_scales] = call.memory(args.scales);
-                                               step->launch(call);
-                                             });
+                                             run);
 }
 
 }  // namespace ironcl::opencl

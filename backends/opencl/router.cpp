@@ -51,8 +51,9 @@ std::shared_ptr<backend::Route> Device::create_route(const backend::RouteDesc& d
   const std::int64_t sorting_lanes = lanes_with_room(f, desc, slots > 4096 ? 1024 : slots > 512 ? 512 : 256);
   if (const Size local = local_bytes(desc, sorting_lanes); local > f.local_bytes)
     throw backend::Error(backend::Status::unsupported,
-                         "{} experts take {} bytes of local memory while rows are sorted, the device has {}",
-                         desc.local_experts, local.value(), f.local_bytes);
+                         "{} experts, {} of them here, take {} bytes of local memory while rows are sorted, the "
+                         "device has {}",
+                         desc.experts, desc.local_experts, local.value(), f.local_bytes);
   cl::Kernel choose, sort;
   guarded("building a router", [&] {
     Defines defines = device_defines(f);

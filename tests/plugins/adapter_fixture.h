@@ -131,11 +131,13 @@ class AdapterTest : public ::testing::Test {
   }
 
   /// No written span of a good call may lie on any other, or begin within it, though both have the bytes they need.
+  /// How often that was tried.
   template <class Args>
-  void expect_no_overlap(const Args& good, const std::string& prefix, const Spans<Args>& written,
-                         const Spans<Args>& read) {
+  int expect_no_overlap(const Args& good, const std::string& prefix, const Spans<Args>& written,
+                        const Spans<Args>& read) {
     auto all = written;
     all.insert(all.end(), read.begin(), read.end());
+    int tried = 0;
     for (const auto& [name, span] : written) {
       for (const auto& [other_name, other] : all) {
         if (name == other_name) continue;
@@ -145,9 +147,11 @@ class AdapterTest : public ::testing::Test {
           (args.*span).offset = (good.*other).offset + into;
           (args.*other).size = std::max<uint64_t>((args.*other).size, 32);
           expect_invalid(args, {"overlaps", prefix + name, prefix + other_name});
+          ++tried;
         }
       }
     }
+    return tried;
   }
 
   /// Each change of a good one is refused, and the backend is not asked.
