@@ -372,13 +372,17 @@ std::string fuse_experts(const ContextPtr& context, std::vector<backend::Recorde
     if (!experts || combine == nullptr || combined->tokens == 0) continue;
     const Layer layer{route->desc(), *routed, quantiser, quantised, *experts, combine->desc(), *combined};
     if (!layer.is_one() || !layer.fits() || layer.form(context->features) == nullptr) continue;
-    // Given ids are sorted by the launch; chosen ones, and weights of a shared expert, are made before.
+    // The launch sorts ids; where they are chosen, they and weights of a shared expert are made before.
     const bool routes = !route->desc().given || route->desc().shared_gate;
     const bool quantises = quantiser != nullptr && last > first + 2;
     const auto call_at = [&](std::size_t i) { return calls.begin() + static_cast<std::ptrdiff_t>(i); };
     const std::size_t dropped = quantises ? first : at + (routes ? 1 : 0), after_own = first + 2;
     std::vector<backend::RecordedCall> own(call_at(dropped), call_at(after_own));
-    if (!may_drop(written_by(own), layer, calls, after_own, last)) continue;
+    std::vector<backend::Place> unwritten = written_by(own);
+    if (routes)
+      for (const backend::Span& span : {routed->matrix_rows, routed->a_index, routed->rows})
+        unwritten.push_back(backend::place_of(span));
+    if (!may_drop(std::move(unwritten), layer, calls, after_own, last)) continue;
     own.insert(own.end(), {calls[at], calls[last]});
     auto fused = std::make_shared<FusedExperts>(context, layer, std::move(own));
     if (!guarded("trying a layer of experts", [&] { return fused->meets(); })) break;
@@ -386,6 +390,10 @@ std::string fuse_experts(const ContextPtr& context, std::vector<backend::Recorde
     calls[last] = backend::Recorded<backend::SequenceArgs>{std::move(fused), {}};
     calls.erase(call_at(dropped), call_at(after_own));
     if (quantises && !routes) calls.erase(call_at(at));
+    if (routes) {
+      backend::RouteArgs& kept = std::get<backend::Recorded<backend::RouteArgs>>(calls[at]).args;
+      kept.matrix_rows = kept.a_index = kept.rows = {};
+    }
   }
   return variant;
 }

@@ -19,7 +19,7 @@ namespace {
 Size of_experts(const backend::RouteDesc& desc, std::int64_t lanes) {
   return Size(desc.local_experts) * 4 * (1 + numerics::ceil_div(lanes, 32));
 }
-Size of_scores(const backend::RouteDesc& desc) { return (Size(desc.experts) + desc.expert_groups) * 8; }
+Size of_scores(const backend::RouteDesc& desc) { return Size(desc.experts) * 8 + Size(desc.expert_groups) * 4; }
 Size local_bytes(const backend::RouteDesc& desc, std::int64_t lanes) {
   return of_experts(desc, lanes) + Size(lanes) * 16 + (desc.logits == DType::none ? Size(0) : of_scores(desc));
 }
@@ -47,7 +47,7 @@ std::shared_ptr<backend::Route> Device::create_route(const backend::RouteDesc& d
   expect_countable("slots of tokens", Size(desc.tokens) * desc.rows_of_token());
   expect_countable("rows of all experts", Size(desc.local_experts) * desc.capacity);
   const bool chooses = desc.score != backend::Score::none;
-  const std::int64_t choosing_lanes = lanes_with_room(f, desc, 64), slots = desc.tokens * desc.top_k;
+  const std::int64_t choosing_lanes = lanes_with_room(f, desc, f.ptx_sm_80 ? 32 : 64), slots = desc.tokens * desc.top_k;
   const std::int64_t sorting_lanes = lanes_with_room(f, desc, slots > 4096 ? 1024 : slots > 512 ? 512 : 256);
   if (const Size local = local_bytes(desc, sorting_lanes); local > f.local_bytes)
     throw backend::Error(backend::Status::unsupported,
@@ -80,8 +80,9 @@ std::shared_ptr<backend::Route> Device::create_route(const backend::RouteDesc& d
     bind_sorted(choose, desc, choosing_lanes, kCountOf<ChooseArg>);
   });
   auto run = [=](Call& call, const backend::RouteArgs& args) mutable {
+    const bool sorts = static_cast<bool>(args.matrix_rows);  // Where the launch in place of a layer does not.
     const auto bind_rows = [&](cl::Kernel& kernel, cl_uint next) {
-      bind<SortedArg::slots>(kernel, args.tokens * desc.top_k, next);
+      bind<SortedArg::slots>(kernel, sorts ? args.tokens * desc.top_k : 0, next);
       bind_memory<SortedArg::counts_memory>(kernel, call.memory(args.matrix_rows), 4, next);
       bind_memory<SortedArg::index_memory>(kernel, call.memory(args.a_index), 4, next);
       bind_memory<SortedArg::rows_memory>(kernel, call.memory(args.rows), 4, next);
@@ -96,7 +97,7 @@ std::shared_ptr<backend::Route> Device::create_route(const backend::RouteDesc& d
       bind_rows(choose, kCountOf<ChooseArg>);
       call.launch(choose, args.tokens, 1, choosing_lanes);
     }
-    if (!chooses || args.tokens != 1) {  // Of a single token choosing has sorted the slots.
+    if (sorts && (!chooses || args.tokens != 1)) {  // Of a single token choosing has sorted the slots.
       bind_memory<SortArg::ids>(sort, call.memory(args.ids), 4);
       bind_rows(sort, kCountOf<SortArg>);
       call.launch(sort, 1, 1, sorting_lanes);

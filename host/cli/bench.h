@@ -21,6 +21,7 @@ struct BenchSettings {
   std::int64_t check_rows = 8;
   std::uint64_t seed = 1;
   double copy_bytes_per_second = 0;  ///< Of the device that is measured; 0: not known.
+  bool router = false;               ///< Layers of experts choose by their routers, not by given ids.
   double skew = 0;                   ///< Of layers of experts: exponent of Zipf's law for the load; 0: even.
 };
 

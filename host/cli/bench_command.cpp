@@ -27,6 +27,8 @@ class BenchCommand final : public Command {
     add_value(*this, "--problem LINE", problems_, "a problem line, as other commands print it; may be repeated");
     add_number(*this, "--skew", settings_.skew, CLI::Range(0.0, 8.0),
                "with --tokens: exponent of Zipf's law by which tokens choose experts");
+    add_flag("--router", settings_.router,
+             "with --tokens: the layer's router chooses experts, which is timed too; else ids are given");
     add_value(*this, "--chain LAYERS", chain_,
               "submit the named products of this many layers, each with its own weights, by one call, and\n"
               "wait once, as a decode step does; prints host time per layer")
@@ -63,10 +65,11 @@ class BenchCommand final : public Command {
     ranks_.start();
     if (!ranks_.on()) refuse_options(*this, "{} is about ranks; give --ranks too", {"--chunks"});
     if (ranks_.on())
-      refuse_options(*this, "ranks take one copy of the weights, and no chain; leave {} out",
-                     {"--chain", "--rotate-mib"});
+      refuse_options(*this, "ranks take one copy of the weights, given ids and no chain; leave {} out",
+                     {"--chain", "--rotate-mib", "--router"});
+    if (settings_.router) refuse_options(*this, "a router chooses experts; leave {} out", {"--skew"});
     if (const auto tokens = shapes_.tokens(); !tokens.empty()) return run_experts(tokens);
-    if (settings_.skew != 0) usage("--skew is about layers of experts: give --tokens");
+    refuse_options(*this, "{} is about layers of experts: give --tokens", {"--skew", "--router"});
     if (mlp_ && chain_ == 0) chain_ = 1;
     return chain_ != 0 ? run_chain() : run_products();
   }

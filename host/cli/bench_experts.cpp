@@ -56,11 +56,15 @@ void bench_experts(const Device& device, const layer::ExpertsSource& source, con
     std::vector<ExpertsInput> inputs;
     for (std::size_t i = 0; i < kInputs; ++i)
       inputs.push_back(layer::make_experts_input(form, choices.tokens, settings.skew, settings.seed + i));
+    if (settings.router)
+      for (ExpertsInput& input : inputs) input.routed.reset();
     auto whole =
         words::each(inputs, [&](const ExpertsInput& input) { return layer::Execution(device, experts, input); });
     // A model's steps have modelled times each; elsewhere what a caller waits for is the whole.
     if (device.props().type != IRONCL_DEVICE_MODEL)
       for (layer::Execution& one : whole) one.record();
+    // The rest of the layer is judged by what the device has chosen: near ties decide between experts.
+    for (std::size_t i = 0; settings.router && i < inputs.size(); ++i) inputs[i].routed = whole[i].compute().routed;
     layer::Check check = whole.front().check(
         layer::expect(layer::oracle_of(source, inputs.front()), experts.graph(), settings.check_rows));
     if (!check.pass) check.why = fmt::format("y of token {}", check.comparison.worst_row);
