@@ -41,7 +41,7 @@ struct Tiny {
     a = encoded(desc.a, left);
     b = encoded(desc.b, right);
     // Subnormal codes of the second row: what reads them as zeros is wrong in each element of it.
-    if (of_f32 && desc.a != DType::i8 && desc.m > 1) {
+    if (of_f32 && numerics::is_quantized(desc.a) && desc.a != DType::i8 && desc.m > 1) {
       const std::uint8_t subnormal = desc.a == DType::e5m2 ? 0x83 : 0x87;
       for (std::int64_t k = desc.k; k < 2 * desc.k; ++k) a[static_cast<std::size_t>(k)] &= subnormal;
       for (std::int64_t k = desc.k; k < 2 * desc.k; k += 3) a[static_cast<std::size_t>(k)] |= 1;
@@ -74,6 +74,7 @@ struct Tiny {
   }
 
   static std::vector<std::uint8_t> scales(const backend::ScaleDesc& scale, std::int64_t rows) {
+    if (scale.dtype == DType::none) return {};
     std::vector<float> out(static_cast<std::size_t>(scale.grid.scale_rows(rows) * scale.ld));
     for (std::size_t i = 0; i < out.size(); ++i) out[i] = i % 3 == 0 ? 0.5f : i % 3 == 1 ? 1.0f : 4.0f;
     if (scale.dtype != DType::f32) return encoded(scale.dtype, out);
@@ -149,6 +150,7 @@ Problem trial_problem(const Variant& variant) {
   Problem p{trial.m, trial.n, trial.k, four_bits ? 32 : 128, a, b, DType::f32};
   p.a_scale = {DType::f32, {1, 128}, numerics::ceil_div(trial.k, 128)};
   p.b_scale = {DType::f32, {128, 128}, numerics::ceil_div(trial.k, 128)};
+  if (numerics::is_float(b)) p.a_scale = p.b_scale = {};
   if (four_bits) p.b_scale = {DType::e8m0, {1, 32}, numerics::ceil_div(trial.k, 32)};
   p.weakest_accuracy = variant.accuracy;
   return p;
@@ -186,6 +188,7 @@ std::string attempt_trial(const Context& context, const Variant& variant, backen
   const auto plan = std::make_shared<Gemm>(own, std::move(choice));
   const auto queue = std::make_shared<Queue>(own);
   const auto upload = [&](const void* data, std::uint64_t bytes) {
+    if (bytes == 0) return backend::Span{};
     backend::Span span{std::make_shared<Buffer>(own, bytes), 0, bytes};
     queue->write(span, data, backend::HostSemantics::copied_before_return);
     return span;

@@ -37,7 +37,7 @@ struct Fastest {
 
 TEST(OpenClTensorCores, ProblemsTakeTheKernelAndTheTilesThatWereFastest) {
   constexpr auto f32 = backend::AccuracyClass::f32, tensor14 = backend::AccuracyClass::tensor14;
-  constexpr auto none = backend::DType::none, bf16 = backend::DType::bf16;
+  constexpr auto none = backend::DType::none, bf16 = backend::DType::bf16, f16 = backend::DType::f16;
   const std::vector<Fastest> table = {
       {90, 1, 4096, 4096, f32, "gemm_mma_stream", {{"columns", 16}, {"warps", 8}}},
       {90, 1, 4096, 4096, f32, "gemm_mma_ring", {{"warps", 8}, {"per_unit", 2}, {"passes", 2}}, 0, bf16},
@@ -78,8 +78,11 @@ TEST(OpenClTensorCores, ProblemsTakeTheKernelAndTheTilesThatWereFastest) {
       {90, 128, 1536, 2048, f32, "gemm_mma_stream", {{"columns", 32}, {"tile_m", 4}, {"warps", 4}}, 128},
       {90, 128, 1536, 2048, f32, "gemm_mma_stream", {{"columns", 32}, {"tile_m", 2}, {"warps", 4}}, 128, bf16},
       // Routers.
-      {90, 1, 128, 2048, f32, "gemm_skinny", {{"tile_m", 1}, {"work_n", 1}, {"split_k", 1}}, 0, none, bf16},
-      {90, 256, 128, 2048, f32, "gemm_skinny", {{"tile_m", 4}, {"work_n", 4}, {"split_k", 1}}, 0, none, bf16},
+      {90, 1, 128, 2048, f32, "gemm_mma_floats", {{"tile_n", 8}, {"slices", 16}, {"depth", 2}}, 0, none, bf16},
+      {90, 64, 256, 7168, f32, "gemm_mma_floats", {{"tile_n", 8}}, 0, none, bf16},
+      {80, 4096, 256, 7168, f32, "gemm_mma_floats", {{"tile_n", 64}, {"slices", 4}, {"depth", 1}}, 0, none, bf16},
+      {90, 1, 128, 2048, f32, "gemm_skinny", {{"tile_m", 1}, {"work_n", 1}, {"split_k", 1}}, 0, none, f16},
+      {90, 256, 128, 2048, f32, "gemm_skinny", {{"tile_m", 4}, {"work_n", 4}, {"split_k", 1}}, 0, none, f16},
       {80, 64, 4096, 4096, f32, "gemm_mma_stream"},
       {80, 64, 7168, 16384, f32, "gemm_mma_tiled"},
       {80, 4096, 4096, 4096, f32, "gemm_mma_tiled", {{"half_rows", 1}, {"split_k", 1}, {"tile_n", 128}}},

@@ -314,6 +314,29 @@ TEST_F(OpenClWarpProducts, OfTilesServeManyMatrices) {
   }
 }
 
+Variant floats_by_hand() { return another("floats_by_hand", "gemm_mma_floats"); }
+
+// Tiles of all widths; rows, columns and k that none divides, slices without any k, and the trial that a GPU is asked.
+TEST_F(OpenClWarpProducts, OfFloatsAreRightByHand) {
+  const auto made = with_file(floats_by_hand, "#define MMA_BY_HAND 1\n#include \"gemm_mma_floats.cl\"\n");
+  for (const auto& device : made.devices) {
+    for (const auto& [m, n, k, options] : std::vector<std::tuple<int, int, int, backend::Options>>{
+             {1, 5, 16, {{"tile_n", "8"}, {"slices", "4"}}},
+             {37, 70, 1164, {{"tile_n", "64"}, {"slices", "4"}, {"depth", "1"}}},
+             {16, 128, 704, {{"tile_n", "16"}, {"slices", "8"}}},
+             {17, 33, 520, {{"tile_n", "32"}}}}) {
+      Case c = problem(m, n, k, DType::bf16, DType::bf16);
+      c.a_scale = c.b_scale = DType::none;
+      c.d = m == 16 ? DType::bf16 : DType::f32;
+      if (m > 16) c.bias = DType::f32;
+      expect_right_with(*device, c, options_of("floats_by_hand", options));
+    }
+    Variant tried = floats_by_hand();
+    tried.trial = Trial{19, 70, 1100};
+    EXPECT_EQ(attempt_trial(*dynamic_cast<Device&>(*device).context(), tried, nullptr), "");
+  }
+}
+
 TEST_F(OpenClWarpProducts, AreRefusedWhereTheDeviceHasNone) {
   for (const auto& device : devices()) {
     if (dynamic_cast<Device&>(*device).context()->features.ptx_sm_80) continue;
