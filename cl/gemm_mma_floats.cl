@@ -63,8 +63,8 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_mma_floats
   UNROLL for (int j = 0; j < COLUMNS; ++j)
     columns[j] = (__global const ushort*)b + ((ulong)(t / 2) * (ulong)n_pad + (ulong)min(first_n + 8 * j + (int)g, n - 1)) * 16 + t % 2 * 8;
   uint next_a[DEPTH][ROWS][4], next_b[DEPTH][COLUMNS][4];
-  float sum[COLUMNS][4];
-  UNROLL for (int j = 0; j < COLUMNS; ++j) UNROLL for (int e = 0; e < 4; ++e) sum[j][e] = 0.0f;
+  float total[COLUMNS][4];
+  UNROLL for (int j = 0; j < COLUMNS; ++j) UNROLL for (int e = 0; e < 4; ++e) total[j][e] = 0.0f;
   const int steps = (all + SLICES * DEPTH - 1) / (SLICES * DEPTH);
   FETCH(0)
   for (int step = 0; step < steps; ++step) {
@@ -74,17 +74,20 @@ __kernel __attribute__((reqd_work_group_size(ITEMS, 1, 1))) void gemm_mma_floats
       UNROLL for (int j = 0; j < COLUMNS; ++j) of_b[s][j][w] = next_b[s][j][w];
     }
     if (step + 1 < steps) FETCH(step + 1)
+    float sum[COLUMNS][4];  // An instruction cuts its sum, where an addition rounds: the bound has room for few of them in a row.
+    UNROLL for (int j = 0; j < COLUMNS; ++j) UNROLL for (int e = 0; e < 4; ++e) sum[j][e] = 0.0f;
     UNROLL for (int s = 0; s < DEPTH; ++s) UNROLL for (int w = 0; w < 4; w += 2) UNROLL for (int j = 0; j < COLUMNS; ++j)
       MMA_M16N8K16(sum[j], of_a[s][0][w], of_a[s][1][w], of_a[s][0][w + 1], of_a[s][1][w + 1], of_b[s][j][w], of_b[s][j][w + 1]);
+    UNROLL for (int j = 0; j < COLUMNS; ++j) UNROLL for (int e = 0; e < 4; ++e) total[j][e] += sum[j][e];
   }
-  UNROLL for (int j = 0; j < COLUMNS; ++j) UNROLL for (int e = 0; e < 4; ++e) parts[warp][8 * (e / 2) + g][8 * j + 2 * t + e % 2] = sum[j][e];
+  UNROLL for (int j = 0; j < COLUMNS; ++j) UNROLL for (int e = 0; e < 4; ++e) parts[warp][8 * (e / 2) + g][8 * j + 2 * t + e % 2] = total[j][e];
   barrier(CLK_LOCAL_MEM_FENCE);
   const ulong bias_here = bias_at;
   for (int at = (int)item; at < TILE_M * TILE_N; at += ITEMS) {
     const int i = at / TILE_N, j = at % TILE_N;
-    float total = parts[0][i][j];
-    UNROLL for (int s = 1; s < SLICES; ++s) total += parts[s][i][j];
-    PUT_TOTAL(i, j, total);
+    float of_all = parts[0][i][j];
+    UNROLL for (int s = 1; s < SLICES; ++s) of_all += parts[s][i][j];
+    PUT_TOTAL(i, j, of_all);
   }
 }
 #endif  // Without what PTX_SM_80 promises this file is empty.
