@@ -50,13 +50,16 @@ Graph with_codes(Graph list, const layer::ExpertsForm& form) {
   return list;
 }
 
-/// The list with the plans of the whole layer's products, where the device supports them.
+/// The list with the plans of the whole layer's products, where the device supports them. There a shared expert may be
+/// a matrix of the experts'.
 Graph with_plans(const Device& device, Graph list, const Graph& whole) {
   for (layer::Operation& operation : list.operations)
     for (const layer::Operation& other : whole.operations) {
       auto* product = std::get_if<ProductOp>(&operation.what);
       const auto* same = std::get_if<ProductOp>(&other.what);
-      if (product != nullptr && same != nullptr && other.name == operation.name)
+      if (product != nullptr && same != nullptr &&
+          (other.name == operation.name ||
+           (product->shared && same->shared_first && product->matrix == same->matrix)))
         product->problem.options =
             detail::like_whole(device, report::to_gemm_desc(same->problem), report::to_gemm_desc(product->problem))
                 .options;
@@ -81,7 +84,7 @@ SpreadExperts::SpreadExperts(Group& group, const Device& device, const layer::Ex
   group.together("creating a split of experts", record, [&] {
     queue_ = Queue(device);
     experts_ = Partition::even("experts", form_.experts.count, group.size());
-    list_ = graph_of(form_, choices, &device);
+    list_ = with_plans(device, graph_of(form_, choices, &device), graph_of(source.form(), choices, &device));
     plans_.resize(list_.operations.size());
     router_ = steps(source, list_, {"x"}, form_.shared_gate ? "shared weights" : "ids");
     if (form_.shared_gate) sort_ = steps(source, list_, {"x", "ids"}, "shared weights");
