@@ -47,7 +47,8 @@ std::shared_ptr<backend::Route> Device::create_route(const backend::RouteDesc& d
   expect_countable("slots of tokens", Size(desc.tokens) * desc.rows_of_token());
   expect_countable("rows of all experts", Size(desc.local_experts) * desc.capacity);
   const bool chooses = desc.score != backend::Score::none;
-  const std::int64_t choosing_lanes = lanes_with_room(f, desc, f.ptx_sm_80 ? 32 : 64), slots = desc.tokens * desc.top_k;
+  const std::int64_t choosing_lanes = lanes_with_room(f, desc, f.ptx_sm_80 ? 32 : 64),
+                     slots = desc.tokens * desc.top_k;
   const std::int64_t sorting_lanes = lanes_with_room(f, desc, slots > 4096 ? 1024 : slots > 512 ? 512 : 256);
   if (const Size local = local_bytes(desc, sorting_lanes); local > f.local_bytes)
     throw backend::Error(backend::Status::unsupported,

@@ -50,8 +50,8 @@ Graph with_codes(Graph list, const layer::ExpertsForm& form) {
   return list;
 }
 
-/// The list with the plans of the whole layer's products, where the device supports them. There a shared expert may be
-/// a matrix of the experts'.
+/// The list with the plans of the whole layer's products, where the device supports them. There a shared expert may
+/// be a matrix of the experts'.
 Graph with_plans(const Device& device, Graph list, const Graph& whole) {
   for (layer::Operation& operation : list.operations)
     for (const layer::Operation& other : whole.operations) {

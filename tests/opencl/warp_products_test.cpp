@@ -316,7 +316,8 @@ TEST_F(OpenClWarpProducts, OfTilesServeManyMatrices) {
 
 Variant floats_by_hand() { return another("floats_by_hand", "gemm_mma_floats"); }
 
-// Tiles of all widths; rows, columns and k that none divides, slices without any k, and the trial that a GPU is asked.
+// Tiles of all widths; rows, columns and k that none divides, slices without any k, and the trial that a GPU is
+// asked.
 TEST_F(OpenClWarpProducts, OfFloatsAreRightByHand) {
   const auto made = with_file(floats_by_hand, "#define MMA_BY_HAND 1\n#include \"gemm_mma_floats.cl\"\n");
   for (const auto& device : made.devices) {
