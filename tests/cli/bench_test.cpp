@@ -172,19 +172,17 @@ TEST(Bench, ModelledTimesHaveNoShareOfWhatIsMeasured) {
   expect_members(row, {{"time_kind", "modelled"}, {"of_fma_ceiling", nullptr}, {"of_copy_ceiling", nullptr}});
 }
 
-/// Whole layers of a published model, its width divided over eight ranks, with an even load and a skewed one.
+/// Whole layers of a published model, its width divided over eight ranks: an even load, a skewed one, the router's.
 TEST(Bench, LayersOfExpertsAreCheckedAndTheirLoadIsAsAsked) {
   const Scratch scratch;
-  const auto rows = [&](const std::string& skew) {
-    const std::string file = scratch.path("skew" + skew + ".json");
-    const Outcome outcome = prints(
-        ironcl_command(
-            split_words(
-                "bench --runs 3 --min-ms 0 --warm-up-ms 0 --check-rows 4 --device ironwood:0 --model qwen3-30b-a3b "
-                "--tp-size 8 --experts 32 --tokens 1,12 --skew " +
-                skew + " --json " + file),
-            Plugins::real),
-        0, {});
+  const auto rows = [&](const std::string& load) {
+    const std::string file = scratch.path("load" + load + ".json");
+    const std::string layer =
+        "bench --runs 3 --min-ms 0 --warm-up-ms 0 --check-rows 4 --device ironwood:0 --model qwen3-30b-a3b --tp-size "
+        "8 "
+        "--experts 32 --tokens 1,12 ";
+    const Outcome outcome =
+        prints(ironcl_command(with(split_words(layer + load), {"--json", file}), Plugins::real), 0, {});
     json::array all = outcome.json(file).at("rows").as_array();
     for (std::size_t i = 0; i < all.size(); ++i) {
       const json::value& row = all[i];
@@ -203,9 +201,11 @@ TEST(Bench, LayersOfExpertsAreCheckedAndTheirLoadIsAsAsked) {
     }
     return all;
   };
-  const json::array even = rows("0"), skewed = rows("4");
+  const json::array even = rows("--skew 0"), skewed = rows("--skew 4"), routed = rows("--router");
   ASSERT_EQ(even.size(), 2u);
   ASSERT_EQ(skewed.size(), 2u);
+  ASSERT_EQ(routed.size(), 2u);
+  EXPECT_GT(routed[0].at("time_ns").to_number<double>(), even[0].at("time_ns").to_number<double>());
   EXPECT_LT(skewed[1].at("hit").as_int64(), even[1].at("hit").as_int64());
 }
 

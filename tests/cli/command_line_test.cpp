@@ -100,6 +100,8 @@ TEST(CommandLine, OptionsThatWouldBeIgnoredAreUsage) {
       {{"model", "--machines", "--m", "4"}, "--m means nothing with --machines"},
       {{"model", "--machines", "--search"}, "--search means nothing with --machines"},
       {with(with({"bench"}, experts), {"--rotate-mib", "1"}), "leave --rotate-mib out"},
+      {with(with({"bench"}, experts), {"--router", "--skew", "1"}), "a router chooses experts; leave --skew out"},
+      {{"bench", "--shape", "128x128", "--router"}, "--router is about layers of experts: give --tokens"},
       {{"bench", "--problem", kLine, "--m", "4"}, "--problem says everything of itself; leave --m out"},
       {{"bench", "--problem", kLine, "--out", "f32"}, "leave --out-dtype out"},
       {{"bench", "--shape", "128x128", "--tp-size", "2"}, "--tp-size divides the layers of --model; leave it out"},
