@@ -150,10 +150,14 @@ TEST_F(ExpertsApi, GivesTheBitsOfTheClasses) {
     ASSERT_EQ(ironcl_experts_enqueue(experts, queue.handle(), &args, &event, &error), IRONCL_OK) << error.message;
     ASSERT_EQ(device.api().event_wait(event, UINT64_MAX, &error), IRONCL_OK) << error.message;
     device.api().event_destroy(event);
+    const bool counts = device.api().name == std::string("opencl");
+    const auto launches = [&] { return counts ? std::stoll(device.query("launches")) : 0; };
+    const auto before = launches();
     ASSERT_EQ(ironcl_experts_enqueue(experts, queue.handle(), &args, nullptr, &error), IRONCL_OK)
         << "without an event";
     std::vector<std::byte> got(y.size());
     queue.read(y.span(), std::span(got)).wait();
+    const auto launched = launches() - before;
     ironcl_op op = nullptr;
     ASSERT_EQ(ironcl_experts_record(experts, &args, &op, &error), IRONCL_OK) << error.message;
     std::vector<std::byte> recorded(y.size());
@@ -173,7 +177,10 @@ TEST_F(ExpertsApi, GivesTheBitsOfTheClasses) {
     EXPECT_TRUE(by_the_header(device, example) == got) << device.uri();
     layer::ExpertsChoices same{.tokens = example.input.tokens, .out = numerics::DType::f32};
     layer::Runner classes = layer::experts_on(device, *example.source, same);
-    EXPECT_TRUE(layer::Execution(device, classes, example.input).compute().d == got) << device.uri();
+    layer::Execution whole(device, classes, example.input);
+    const auto first = launches();
+    EXPECT_TRUE(whole.compute().d == got) << device.uri();
+    EXPECT_EQ(launches() - first, launched) << device.uri();
   }
   if (ran == 0) GTEST_SKIP() << "no device runs a layer of experts";
 }
