@@ -250,12 +250,9 @@ ironcl_status ironcl_experts_create(ironcl_checkpoint checkpoint, const char* na
     const std::int64_t experts = source->form().routing.experts, first = given.first_expert;
     if (first + given.local_experts > experts || (given.local_experts == 0 && first != 0))
       invalid("{} experts from {} on are asked for, of {}", given.local_experts, first, experts);
-    if (given.local_experts == 0 || given.local_experts == experts) {
-      *out_experts = new ironcl_experts_t(*api, device, *source, chosen);
-    } else {
-      const layer::LocalExperts local(*source, first, given.local_experts, first == 0);
-      *out_experts = new ironcl_experts_t(*api, device, local, chosen);
-    }
+    const layer::LocalExperts local(*source, first, given.local_experts == 0 ? experts : given.local_experts,
+                                    first == 0);
+    *out_experts = new ironcl_experts_t(*api, device, local, chosen);
   });
 }
 

@@ -81,18 +81,19 @@ class ExpertsSource {
   virtual std::vector<float> correction_bias() const = 0;  ///< [E]; empty where there is none.
 };
 
-/// `count` experts of a layer from `first` on, with the shared expert or without. Borrows the whole.
+/// `count` experts of a layer from `first` on, with the shared expert or without; all of them are no part of it.
+/// Borrows the whole.
 class LocalExperts final : public ExpertsSource {
  public:
   LocalExperts(const ExpertsSource& whole, std::int64_t first, std::int64_t count, bool with_shared)
       : whole_(whole), form_(whole.form()) {
-    form_.first_expert = first;
+    if (count != form_.routing.experts) form_.first_expert = first;
     form_.experts.count = count;
     if (!with_shared) form_.shared.reset();
   }
   const ExpertsForm& form() const override { return form_; }
   StackedMatrices matrix(bool shared, Projection projection, std::int64_t expert) const override {
-    return whole_.matrix(shared, projection, shared ? expert : *form_.first_expert + expert);
+    return whole_.matrix(shared, projection, shared ? expert : form_.first_expert.value_or(0) + expert);
   }
   StackedMatrices router() const override { return whole_.router(); }
   std::vector<float> correction_bias() const override { return whole_.correction_bias(); }
