@@ -205,7 +205,8 @@ TEST(Bench, LayersOfExpertsAreCheckedAndTheirLoadIsAsAsked) {
   ASSERT_EQ(even.size(), 2u);
   ASSERT_EQ(skewed.size(), 2u);
   ASSERT_EQ(routed.size(), 2u);
-  EXPECT_GT(routed[0].at("time_ns").to_number<double>(), even[0].at("time_ns").to_number<double>());
+  // The router's product takes more than a microsecond there.
+  EXPECT_GT(routed[0].at("time_ns").to_number<double>(), even[0].at("time_ns").to_number<double>() + 1000);
   EXPECT_LT(skewed[1].at("hit").as_int64(), even[1].at("hit").as_int64());
 }
 
